@@ -1,0 +1,1 @@
+"""Read the world into samples: exporters over HTTP, Prometheus, recorded files."""

@@ -1,0 +1,1 @@
+"""The feature store: appended batches that survive, and point-in-time reads."""

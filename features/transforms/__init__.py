@@ -1,0 +1,1 @@
+"""Pure transforms from samples to regular grids, rates and per-job frames."""

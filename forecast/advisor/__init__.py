@@ -1,0 +1,1 @@
+"""Forecasts and a snapshot become advice. Pure."""

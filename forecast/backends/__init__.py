@@ -1,0 +1,1 @@
+"""Advice becomes a plan, and a plan is applied or discarded."""

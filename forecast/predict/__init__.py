@@ -1,0 +1,1 @@
+"""Models and fresh features become forecasts per job and per link."""

@@ -1,0 +1,271 @@
+"""What a forecast is. Every forecast carries skill, coverage, age and model, or a reason why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.ids import JobId, LinkId
+
+
+class Why(StrEnum):
+    """Why there is no forecast; each is a normal answer."""
+
+    STALE = "stale"
+    MISSING_FIELD = "missing_field"
+    JOB_UNMATCHED = "job_unmatched"
+    INSUFFICIENT_HISTORY = "insufficient_history"
+    SAMPLING_TOO_COARSE = "sampling_too_coarse"
+    NO_RHYTHM = "no_rhythm"
+    IDLE = "idle"
+    NO_DATA = "no_data"
+    PARTIAL = "partial"
+    NO_CAPACITY = "no_capacity"
+    """A link whose capacity is unknown has no utilisation."""
+    NO_TRAFFIC = "no_traffic"
+    MODEL_ERROR = "model_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """There is no forecast, and why.
+
+    Args:
+        why: one word for programs.
+        reason: a sentence with the numbers, for people.
+        points_present: how many points there are, where that is the reason.
+        points_needed: how many are needed.
+    """
+
+    why: Why
+    reason: str
+    points_present: int | None = None
+    points_needed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """How a model did on the recent past of this very series.
+
+    Args:
+        skill: 1 - WQL(model) / WQL(persistence), 0 for persistence itself, 1 is perfect.
+        coverage80: share of truths inside the 80 % interval.
+        coverage95: share inside the 95 % interval.
+        scored: how many (origin, step) pairs this rests on.
+    """
+
+    skill: float
+    coverage80: float
+    coverage95: float
+    scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The iteration period of a job.
+
+    Args:
+        period_s: best estimate, seconds.
+        low_s: lower end of its 90 % interval.
+        high_s: upper end.
+        score: autocorrelation at the period, 0..1.
+        votes: how many series agree.
+        voters: how many series had anything to say.
+    """
+
+    period_s: float
+    low_s: float
+    high_s: float
+    score: float
+    votes: int
+    voters: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DutyCycle:
+    """Mean use of a resource around the iteration circle.
+
+    Args:
+        metric: catalogue name.
+        period_s: length of the circle.
+        origin_s: Unix time at which the circle was at position 0.
+        mean: (n_bins,) mean over recent iterations, catalogue unit; bin b covers [b, b + 1) * period / n_bins.
+        low: (n_bins,) 10 % quantile.
+        high: (n_bins,) 90 % quantile.
+    """
+
+    metric: str
+    period_s: float
+    origin_s: float
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantilePath:
+    """Quantiles of one metric over the next steps.
+
+    Args:
+        metric: catalogue name.
+        unit: its unit in words.
+        start_s: Unix time of the cutoff, in the source's clock; step h is at start_s + (h + 1) * step_s.
+        step_s: spacing.
+        levels: (n_levels,) quantile levels.
+        values: (horizon, n_levels) catalogue unit.
+        model: which model is served; ``persistence`` when nothing beat it.
+        model_version: of that model.
+        skill: how it did here lately.
+        reason: why this model was chosen.
+    """
+
+    metric: str
+    unit: str
+    start_s: float
+    step_s: float
+    levels: tuple[float, ...]
+    values: NDArray[np.float64]
+    model: str
+    model_version: str
+    skill: Skill
+    reason: str
+
+
+class PhaseName(StrEnum):
+    """What a job can be doing."""
+
+    INIT = "init"
+    COMPUTE = "compute"
+    COMMUNICATE = "communicate"
+    LOAD = "load"
+    CHECKPOINT = "checkpoint"
+    EVALUATE = "evaluate"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseNow:
+    """The phase a job is in.
+
+    Args:
+        phase: the most probable.
+        probabilities: of every phase; they sum to 1.
+        since_s: Unix time at which it began, as far as the history shows.
+        evidence: a sentence with the numbers used.
+    """
+
+    phase: PhaseName
+    probabilities: dict[PhaseName, float]
+    since_s: float
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lull:
+    """The next stretch in which a job hardly uses the fabric.
+
+    Args:
+        start_s: expected start, Unix seconds.
+        end_s: expected end.
+        start_low_s: lower end of the start's 80 % interval.
+        start_high_s: upper end.
+        level: expected use during it, catalogue unit of ``metric``.
+        metric: which use.
+    """
+
+    start_s: float
+    end_s: float
+    start_low_s: float
+    start_high_s: float
+    level: float
+    metric: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobForecast:
+    """Everything foreseen about one job.
+
+    Args:
+        job: which.
+        made_at_s: wall time of the forecast.
+        data_at_s: time of the newest sample used, in the source's clock.
+        age_s: how long ago that sample arrived.
+        step_s: spacing of the data it rests on.
+        nodes: hosts.
+        gpu_count: devices.
+        shared: True when a device has other users too; figures are then estimates.
+        period: iteration period, or why none.
+        phase: current phase, or why none.
+        next_lull: next lull on the fabric, or why none.
+        metrics: quantile path per metric, or why none.
+        duty: duty cycle per metric; empty without a period.
+    """
+
+    job: JobId
+    made_at_s: float
+    data_at_s: float
+    age_s: float
+    step_s: float
+    nodes: tuple[str, ...]
+    gpu_count: int
+    shared: bool
+    period: Period | Absence
+    phase: PhaseNow | Absence
+    next_lull: Lull | Absence
+    metrics: dict[str, QuantilePath | Absence]
+    duty: dict[str, DutyCycle] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A job's part in a link's load.
+
+    Args:
+        job: which.
+        share_ratio: its share of the link's bytes lately, 0..1.
+    """
+
+    job: JobId
+    share_ratio: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkForecast:
+    """What a link will carry.
+
+    Args:
+        link: which port.
+        made_at_s: wall time of the forecast.
+        data_at_s: time of the newest sample used.
+        age_s: how long ago it arrived.
+        capacity_bytes_per_s: of one direction; None when unknown.
+        use_ratio: latest use, 0..1; None when missing.
+        threshold_ratio: use that counts as congested.
+        horizon_s: how far the probability looks.
+        probability: chance that a sample passes the threshold within the horizon, or why none.
+        onset_s: Unix time at which the first crossing is expected; None when none is expected.
+        overload_s: expected time above the threshold within the horizon.
+        causes: jobs by share, largest first.
+        path: quantile path of the use, or why none.
+        skill: Brier skill against climatology on this link's recent past; None when not scored.
+        reason: a sentence with the numbers used.
+    """
+
+    link: LinkId
+    made_at_s: float
+    data_at_s: float
+    age_s: float
+    capacity_bytes_per_s: float | None
+    use_ratio: float | None
+    threshold_ratio: float
+    horizon_s: float
+    probability: float | Absence
+    onset_s: float | None
+    overload_s: float
+    causes: tuple[Cause, ...]
+    path: QuantilePath | Absence
+    skill: Skill | None
+    reason: str

@@ -1,0 +1,1 @@
+"""A pretend cluster: speaks as exporters, obeys as a backend."""

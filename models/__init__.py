@@ -1,0 +1,1 @@
+"""Forecasters, period and phase detection, calibration, skill gate, back-tests."""
