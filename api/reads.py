@@ -1,0 +1,185 @@
+"""What the HTTP routes, the command line and the page may ask of the running service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecast.advisor.types import Advice, Grade, Mode
+from forecast.backends.base import Plan, Receipt
+from forecast.predict.types import JobForecast, LinkForecast
+from telemetry.ids import JobId, LinkId
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """Actual values on a grid, for plots.
+
+    Args:
+        metric: catalogue name.
+        unit: in words.
+        at_s: (n,) Unix seconds.
+        value: (n,) NaN where missing.
+    """
+
+    metric: str
+    unit: str
+    at_s: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceRecord:
+    """An advice and what became of it.
+
+    Args:
+        advice: the advice.
+        mode: how far its kind may go.
+        status: ``open``, ``approved``, ``applied``, ``graded``, ``expired``, ``rejected`` or ``failed``.
+        plan: what the backend would do; None for a hold.
+        receipt: what was done; None when nothing was.
+        grade: how it turned out; None until known.
+    """
+
+    advice: Advice
+    mode: Mode
+    status: str
+    plan: Plan | None = None
+    receipt: Receipt | None = None
+    grade: Grade | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyRow:
+    """How served forecasts did once the truth was in.
+
+    Args:
+        subject: text form of a JobId or LinkId.
+        metric: catalogue name, or ``congestion``.
+        model: which model was served.
+        model_version: of that model.
+        skill: 1 - WQL / WQL of persistence (Brier for congestion).
+        coverage80: share of truths inside the 80 % interval; None for congestion.
+        coverage95: share inside the 95 % interval; None for congestion.
+        scored: how many (forecast, step) pairs.
+    """
+
+    subject: str
+    metric: str
+    model: str
+    model_version: str
+    skill: float
+    coverage80: float | None
+    coverage95: float | None
+    scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetHealth:
+    """One source as ``doctor`` shows it.
+
+    Args:
+        source: URL.
+        up: whether the last attempt gave samples.
+        last_ok_s: wall time of the last good reply; None when there was none.
+        interval_s: how often it is read now.
+        refresh_s: how often its values really change; None when not known yet.
+        clock_offset_s: our clock minus its timestamps; None when it sends none.
+        samples: per reply.
+        findings: problem -> count since start.
+        last_error: a sentence; empty when fine.
+    """
+
+    source: str
+    up: bool
+    last_ok_s: float | None
+    interval_s: float
+    refresh_s: float | None
+    clock_offset_s: float | None
+    samples: int
+    findings: dict[str, int]
+    last_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the service can serve, and why not.
+
+    Args:
+        ready: False until samples arrive and the store can be written.
+        reasons: sentences; empty when ready.
+        targets: every source.
+        missing_fields: catalogue metric -> what its absence costs, in a sentence.
+        counters: own counters by Prometheus name (with labels in the name), for /metrics.
+        started_s: wall time.
+    """
+
+    ready: bool
+    reasons: tuple[str, ...]
+    targets: tuple[TargetHealth, ...]
+    missing_fields: dict[str, str]
+    counters: dict[str, float]
+    started_s: float
+
+
+class Reads(Protocol):
+    """The running service, read only. Every call answers at once from memory."""
+
+    def now(self) -> float:
+        """Wall time, Unix seconds."""
+        ...
+
+    def jobs(self) -> list[JobForecast]:
+        """Newest forecast of every job, sorted by id."""
+        ...
+
+    def job(self, job: JobId) -> JobForecast | None:
+        """Newest forecast of one job; None when the job is unknown."""
+        ...
+
+    def job_history(self, job: JobId, metric: str, window_s: float) -> History | None:
+        """Actual values of a job's metric over the last ``window_s``; None when unknown."""
+        ...
+
+    def phases(self, job: JobId) -> list[tuple[float, float, str]]:
+        """Past phases as (start_s, end_s, name), oldest first."""
+        ...
+
+    def links(self) -> list[LinkForecast]:
+        """Newest forecast of every link, highest probability first."""
+        ...
+
+    def link(self, link: LinkId) -> LinkForecast | None:
+        """Newest forecast of one link; None when unknown."""
+        ...
+
+    def link_history(self, link: LinkId, window_s: float) -> History | None:
+        """Use ratio of a link over the last ``window_s``; None when unknown."""
+        ...
+
+    def advice(self) -> list[AdviceRecord]:
+        """Every advice kept, newest first."""
+        ...
+
+    def advice_by_id(self, advice_id: str) -> AdviceRecord | None:
+        """One advice; None when unknown."""
+        ...
+
+    def decide(self, advice_id: str, verb: str) -> AdviceRecord:
+        """Carry out ``approve``, ``reject`` or ``rollback``.
+
+        Raises:
+            AdviceError: unknown id, or the verb does not fit its status or mode.
+        """
+        ...
+
+    def accuracy(self) -> list[AccuracyRow]:
+        """Live accuracy, by subject and metric."""
+        ...
+
+    def health(self) -> Health:
+        """Readiness, sources, own counters."""
+        ...
