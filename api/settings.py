@@ -1,0 +1,160 @@
+"""Settings of the running service: defaults, a TOML file, ``GPUCAST_*`` environment variables, flags; later wins."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from forecast.advisor.types import Mode
+from telemetry.errors import ConfigError
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", validate_default=True)
+
+
+class TargetSettings(_Section):
+    """One exporter page."""
+
+    url: str = Field(description="Address of the page, such as http://gpu-01:9400/metrics.")
+    node: str = Field(
+        default="", description="Host name to use where the page does not say its own; empty takes the URL's host."
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_http(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError(f"{value!r} is not an http or https address")
+        return value
+
+
+class ScrapeSettings(_Section):
+    """How exporters are read."""
+
+    targets: list[TargetSettings] = Field(
+        default_factory=lambda: [TargetSettings(url="http://127.0.0.1:9400/metrics")],
+        description="Pages to read. The default is a dcgm-exporter on this host.",
+    )
+    targets_from: str = Field(
+        default="", description="Address of a Prometheus http_sd list of targets, read once at start; empty for none."
+    )
+    interval_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="Fixed seconds between reads of one target; unset learns how often each source really changes.",
+    )
+    timeout_s: float = Field(default=5.0, gt=0, description="Longest wait for one page, seconds.")
+    max_bytes: int = Field(default=64 * 2**20, gt=0, description="Largest page accepted, bytes.")
+    max_scrapes_per_s: float = Field(default=120.0, gt=0, description="Reads per second over all targets.")
+
+
+class PrometheusSettings(_Section):
+    """Reading a Prometheus-compatible server instead of exporters."""
+
+    url: str = Field(default="", description="Base address, such as http://127.0.0.1:9090; empty reads exporters.")
+    poll_s: float = Field(default=2.0, gt=0, description="Seconds between reads.")
+    backfill_s: float = Field(default=900.0, ge=0, description="How far back to read at start, seconds.")
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one answer, seconds.")
+
+
+class StoreSettings(_Section):
+    """Where samples are kept."""
+
+    folder: Path = Field(
+        default_factory=lambda: Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state")) / "gpucast",
+        description="Folder of the sample store.",
+    )
+    flush_s: float = Field(default=0.5, gt=0, description="Longest time a sample waits in memory, seconds.")
+    hot_window_s: float = Field(default=6 * 3600.0, gt=0, description="Age at which samples move to Parquet, seconds.")
+
+
+class ForecastSettings(_Section):
+    """What is forecast, and from how much."""
+
+    every_s: float = Field(default=2.0, gt=0, description="Seconds between forecasts.")
+    horizon_s: float = Field(default=120.0, gt=0, description="How far demand is forecast, seconds.")
+    window_s: float = Field(default=600.0, gt=0, description="Recent past a forecast rests on, seconds of source time.")
+    max_age_s: float = Field(default=30.0, gt=0, description="Data older than this gives no forecast, seconds.")
+    link_horizon_s: float = Field(default=30.0, gt=0, description="How far congestion is foreseen, seconds.")
+
+
+class AdviceSettings(_Section):
+    """What advice may do."""
+
+    modes: dict[str, Mode] = Field(
+        default_factory=lambda: {"shift": Mode.RECOMMEND, "hold": Mode.RECOMMEND},
+        description="Per kind of action: observe, recommend, approve or auto. Nothing acts unless raised here.",
+    )
+    backend: Literal["dry_run", "simulator"] = Field(default="dry_run", description="Who carries advice out.")
+    backend_url: str = Field(default="", description="Address of the backend, where it has one.")
+    threshold_ratio: float = Field(default=0.9, gt=0, le=1, description="Link use that counts as congested, 0..1.")
+    min_probability: float = Field(default=0.6, ge=0, le=1, description="Congestion chance below this moves nothing.")
+    min_skill: float = Field(default=0.05, le=1, description="Forecast skill below this moves nothing.")
+
+
+class Settings(_Section):
+    """Everything the service can be told."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on; only loopback is accepted for now.")
+    port: int = Field(default=8470, ge=0, le=65535, description="TCP port of the API and the page; 0 takes a free one.")
+    scrape: ScrapeSettings = Field(default_factory=ScrapeSettings)
+    prometheus: PrometheusSettings = Field(default_factory=PrometheusSettings)
+    store: StoreSettings = Field(default_factory=StoreSettings)
+    forecast: ForecastSettings = Field(default_factory=ForecastSettings)
+    advice: AdviceSettings = Field(default_factory=AdviceSettings)
+
+    @field_validator("host")
+    @classmethod
+    def _is_loopback(cls, value: str) -> str:
+        if value not in {"127.0.0.1", "::1", "localhost"}:
+            raise ValueError("the API has no access control yet, so it listens on 127.0.0.1, ::1 or localhost only")
+        return value
+
+
+def load_settings(path: Path | None = None, environment: dict[str, str] | None = None, **flags: Any) -> Settings:
+    """Settings from file, environment and flags.
+
+    Args:
+        path: TOML file; None for none.
+        environment: ``GPUCAST_PORT=9`` sets ``port``, ``GPUCAST_SCRAPE__TIMEOUT_S=2`` sets ``scrape.timeout_s``.
+        flags: dotted names with ``__`` for the dot, such as ``scrape__timeout_s=2``; None is ignored.
+
+    Raises:
+        ConfigError: no such file, not TOML, an unknown key or a bad value; names the key.
+    """
+    tree: dict[str, Any] = {}
+    if path is not None:
+        try:
+            tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}", mend="Check the path given to --config") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is not TOML: {error}", mend="docs/settings.md shows the form") from error
+    for name, value in sorted((environment if environment is not None else dict(os.environ)).items()):
+        if name.startswith("GPUCAST_"):
+            _set(tree, name.removeprefix("GPUCAST_").lower(), value)
+    for name, value in flags.items():
+        if value is not None:
+            _set(tree, name, value)
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        what = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"setting {key}: {what}", mend="docs/settings.md lists every setting") from error
+
+
+def _set(tree: dict[str, Any], name: str, value: Any) -> None:
+    *parents, leaf = name.split("__")
+    for parent in parents:
+        branch = tree.setdefault(parent, {})
+        if not isinstance(branch, dict):
+            raise ConfigError(f"setting {parent} is a value, so {name.replace('__', '.')} cannot be set")
+        tree = branch
+    tree[leaf] = value
