@@ -1,0 +1,56 @@
+"""``gpucast bench``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+BENCHMARKS: dict[str, str] = {
+    "forecast": "accuracy of every model on recorded telemetry (or, without --data, on seeded simulated jobs)",
+    "ingest": "samples per CPU second from page to store, beside prometheus_client",
+}
+"""Benchmark -> what it measures. Each lives in ``api.bench.<name>`` with ``run(data, *, progress, quick)``."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of the command."""
+    parser.add_argument("name", choices=sorted(BENCHMARKS), help="; ".join(f"{k}: {v}" for k, v in BENCHMARKS.items()))
+    parser.add_argument("--data", type=Path, help="folder with recorded telemetry; without it seeded simulated data")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE as JSON (- for standard output)")
+    parser.add_argument("--quick", action="store_true", help="a small part of the data, for a first look")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one benchmark, print its table, and write the JSON where asked."""
+    from telemetry.errors import ConfigError
+
+    if args.data is not None and not args.data.is_dir():
+        raise ConfigError(f"--data {args.data} is not a folder", mend="Give the folder that holds the data sets")
+    result = importlib.import_module(f"api.bench.{args.name}").run(args.data, progress=_progress, quick=args.quick)
+    text = result.to_json()
+    if args.json is not None and str(args.json) == "-":
+        print(text)
+        return 0
+    print(_table(result.rows))
+    if args.json is not None:
+        args.json.write_text(text, encoding="utf-8")
+        print(f"wrote {args.json}")
+    return 0 if result.rows else 1
+
+
+def _progress(note: str) -> None:
+    sys.stderr.write(f"{note}\n")
+    sys.stderr.flush()
+
+
+def _table(rows: list[object]) -> str:
+    lines = [f"{'task':<22} {'model':<22} {'metric':<18} {'value':>12} {'95 % interval':>25} {'n':>8}"]
+    for row in rows:
+        low, high = getattr(row, "ci_low", None), getattr(row, "ci_high", None)
+        interval = f"{low:.4g} .. {high:.4g}" if low is not None and high is not None else ""
+        value = getattr(row, "value", None)
+        shown = f"{value:.4g}" if value is not None else "-"
+        lines.append(f"{row.task:<22} {row.model:<22} {row.metric:<18} {shown:>12} {interval:>25} {row.n:>8}")  # type: ignore[attr-defined]
+    return "\n".join(lines)

@@ -1,0 +1,63 @@
+"""The process in which models run, so that the API process stays light and answers while they think."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from forecast.predict.worker import PredictReply, PredictRequest, predict
+from telemetry.errors import ModelError
+
+
+def _start() -> None:
+    # Two BLAS pools on one small machine only steal from each other.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+class ForecastWorker:
+    """One spawned process that turns requests into forecasts, replaced when it dies.
+
+    Args:
+        timeout_s: longest wait for one reply.
+    """
+
+    def __init__(self, timeout_s: float = 60.0) -> None:
+        self._timeout_s = timeout_s
+        self._pool = self._new_pool()
+        self.restarts_total = 0
+
+    @staticmethod
+    def _new_pool() -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
+
+    async def predict(self, request: PredictRequest) -> PredictReply:
+        """Run one request in the worker.
+
+        Raises:
+            ModelError: the worker died or took too long; a new one is ready for the next call.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            return await asyncio.wait_for(loop.run_in_executor(self._pool, predict, request), self._timeout_s)
+        except BrokenProcessPool as error:
+            self._replace()
+            raise ModelError("the forecast worker died", mend="It was started again") from error
+        except TimeoutError as error:
+            self._replace()
+            raise ModelError(f"the forecast worker took over {self._timeout_s:g} s", mend="It was started again") from error
+
+    def _replace(self) -> None:
+        self.restarts_total += 1
+        self.close()
+        self._pool = self._new_pool()
+
+    def close(self) -> None:
+        """End the process, also one that hangs."""
+        processes = list((getattr(self._pool, "_processes", None) or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
