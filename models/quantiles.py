@@ -1,0 +1,104 @@
+"""Quantiles of samples, row by row, and the laws that every quantile cube keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.base import LEVELS
+
+Floats = NDArray[np.float64]
+LEVEL_ARRAY: Floats = np.asarray(LEVELS, np.float64)
+MEDIAN = LEVELS.index(0.5)
+
+
+def sample_quantiles(samples: Floats, levels: Sequence[float] = LEVELS) -> Floats:
+    """Quantiles over the last axis, NaN samples left out: (..., n) -> (..., n_levels); NaN where no sample is left.
+
+    Linear interpolation between order statistics at ``(n - 1) * level`` (Hyndman and Fan 1996, type 7), as numpy does.
+    """
+    ordered = np.sort(samples, axis=-1)  # NaN goes last
+    count = np.isfinite(ordered).sum(axis=-1)
+    last = np.maximum(count - 1, 0)
+    place = last[..., None] * np.asarray(levels, np.float64)
+    below = np.floor(place).astype(np.intp)
+    above = np.minimum(below + 1, last[..., None])
+    low = np.take_along_axis(ordered, below, axis=-1)
+    high = np.take_along_axis(ordered, above, axis=-1)
+    result: Floats = np.where(count[..., None] > 0, low + (high - low) * (place - below), np.nan)
+    return result
+
+
+def weighted_quantiles(samples: Floats, weights: Floats, levels: Sequence[float] = LEVELS) -> Floats:
+    """Quantiles of weighted samples over the last axis; a NaN sample has no weight.
+
+    The distribution function passes through the middle of each sample's step and is linear between, so that equal
+    weights give the midpoint rule (Hyndman and Fan 1996, type 5).
+
+    Args:
+        samples: (..., n).
+        weights: (..., n), not negative, any scale.
+        levels: which quantiles.
+    """
+    known = np.isfinite(samples)
+    order = np.argsort(np.where(known, samples, np.inf), axis=-1)
+    value = np.take_along_axis(samples, order, axis=-1)
+    weight = np.take_along_axis(np.where(known, weights, 0.0), order, axis=-1)
+    total = weight.sum(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        position = (np.cumsum(weight, axis=-1) - 0.5 * weight) / total
+    n = samples.shape[-1]
+    usable = np.isfinite(value).sum(axis=-1)
+    out = np.full((*samples.shape[:-1], len(levels)), np.nan)
+    for k, level in enumerate(levels):
+        above = (position < level).sum(axis=-1)
+        high = np.clip(above, 0, np.maximum(usable - 1, 0))[..., None]
+        low = np.maximum(high - (above[..., None] > 0) * (above[..., None] < usable[..., None]), 0)
+        high = np.minimum(high, n - 1)
+        at_low, at_high = np.take_along_axis(position, low, -1), np.take_along_axis(position, high, -1)
+        v_low, v_high = np.take_along_axis(value, low, -1), np.take_along_axis(value, high, -1)
+        span = at_high - at_low
+        share = np.where(span > 0, (level - at_low) / np.where(span > 0, span, 1.0), 0.0)
+        out[..., k] = (v_low + (v_high - v_low) * np.clip(share, 0.0, 1.0))[..., 0]
+    out[~(total[..., 0] > 0)] = np.nan
+    return out
+
+
+def last_observed(values: Floats, default: float = 0.0) -> Floats:
+    """The newest finite value of each row of (n, t); ``default`` where a row has none."""
+    known = np.isfinite(values)
+    if values.shape[1] == 0:
+        return np.full(values.shape[0], default)
+    column = values.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1)
+    value = values[np.arange(values.shape[0]), column]
+    result: Floats = np.where(known.any(axis=1), value, default)
+    return result
+
+
+def fill_forward(values: Floats) -> Floats:
+    """Each gap takes the value before it; a gap at the start takes the first value after it; an empty row stays NaN."""
+    _, t = values.shape
+    if t == 0:
+        return values.copy()
+    known = np.isfinite(values)
+    index = np.where(known, np.arange(t), -1)
+    np.maximum.accumulate(index, axis=1, out=index)
+    first = np.argmax(known, axis=1)
+    index = np.where(index < 0, first[:, None], index)
+    result: Floats = np.take_along_axis(values, index, axis=1)
+    return result
+
+
+def keep_laws(cube: Floats, low: Floats, high: Floats) -> Floats:
+    """The cube with quantiles sorted and clipped to each row's physical bounds.
+
+    Args:
+        cube: (n, horizon, n_levels).
+        low: (n,) least legal value.
+        high: (n,) greatest legal value.
+    """
+    ordered = np.sort(cube, axis=-1)
+    result: Floats = np.clip(ordered, low[:, None, None], high[:, None, None])
+    return result
