@@ -52,14 +52,14 @@ class Skill:
 
     Args:
         skill: 1 - WQL(model) / WQL(persistence), 0 for persistence itself, 1 is perfect.
-        coverage80: share of truths inside the 80 % interval.
-        coverage95: share inside the 95 % interval.
+        coverage80: share of truths inside the 80 % interval; None when none was scored yet.
+        coverage95: share inside the 95 % interval; None when none was scored yet.
         scored: how many (origin, step) pairs this rests on.
     """
 
     skill: float
-    coverage80: float
-    coverage95: float
+    coverage80: float | None
+    coverage95: float | None
     scored: int
 
 
@@ -252,6 +252,9 @@ class LinkForecast:
         path: quantile path of the use, or why none.
         skill: Brier skill against climatology on this link's recent past; None when not scored.
         reason: a sentence with the numbers used.
+        model: what gives the probability: ``jobs``, ``rhythm``, ``persistence``, ``climatology``; empty when none.
+        mean_use_ratio: mean use over the window, None when unknown.
+        above_ratio: share of the window's samples above the threshold, None when unknown.
     """
 
     link: LinkId
@@ -269,3 +272,6 @@ class LinkForecast:
     path: QuantilePath | Absence
     skill: Skill | None
     reason: str
+    model: str = ""
+    mean_use_ratio: float | None = None
+    above_ratio: float | None = None
