@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
     parser.add_argument("name", choices=sorted(BENCHMARKS), help="; ".join(f"{k}: {v}" for k, v in BENCHMARKS.items()))
     parser.add_argument("--data", type=Path, help="folder with recorded telemetry; without it seeded simulated data")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE as JSON (- for standard output)")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the rows to FILE as JSON (- for standard output)"
+    )
     parser.add_argument("--quick", action="store_true", help="a small part of the data, for a first look")
 
 

@@ -1,0 +1,60 @@
+"""``gpucast doctor``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from api.cli.client import add_url_argument, ask
+from api.cli.tables import colour, seconds, table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of the command."""
+    add_url_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show sources and what is missing. Exit code 4 when the service is not ready or a source is down."""
+    health = ask(args.url, "/v1/health")
+    print(json.dumps(health) if args.json else _text(health))
+    return 0 if health["ready"] and health["sources_up"] == health["sources_total"] else 4
+
+
+def _text(health: dict[str, Any]) -> str:
+    state = colour("ready", "green") if health["ready"] else colour("not ready", "red")
+    lines = [
+        f"gpucast {health['version']}: {state}, {health['sources_up']} of {health['sources_total']} sources up, "
+        f"mode {health['mode']}, backend {health['backend']}"
+    ]
+    lines += [f"  {reason}" for reason in health["reasons"]]
+    rows = [
+        [
+            target["source"],
+            "up" if target["up"] else "DOWN",
+            "never" if target["last_ok_s"] is None else seconds(health["now_s"] - target["last_ok_s"]) + " ago",
+            seconds(target["interval_s"]),
+            seconds(target["refresh_s"]),
+            seconds(target["clock_offset_s"], sign=True),
+            str(target["samples"]),
+            _notes(target),
+        ]
+        for target in health["targets"]
+    ]
+    lines += ["", table(["source", "state", "last", "every", "changes every", "clock", "samples", "notes"], rows)]
+    coarse = [target for target in health["targets"] if (target["refresh_s"] or 0) > 5]
+    if coarse:
+        lines.append(
+            f"\n{len(coarse)} sources change slower than every 5 s: iterations shorter than 4 times that stay invisible. "
+            "Lower the exporter's collect interval (dcgm-exporter: --collect-interval, milliseconds)."
+        )
+    if health["missing_fields"]:
+        lines += ["", "fields no source gives"]
+        lines += [f"  {name}: {cost}" for name, cost in sorted(health["missing_fields"].items())]
+    return "\n".join(lines)
+
+
+def _notes(target: dict[str, Any]) -> str:
+    notes = [f"{problem} {count}" for problem, count in sorted(target["findings"].items())]
+    return "; ".join(([target["last_error"]] if target["last_error"] else []) + notes)
