@@ -1,0 +1,1 @@
+"""HTTP: one router file per resource, problem+json on every error, and the web page."""

@@ -1,0 +1,46 @@
+"""What a site may set about the HTTP side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from forecast.advisor.types import Mode
+
+LOOPBACK_HOSTS: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Host names a browser on this machine uses; anything else in ``Host`` is DNS rebinding."""
+
+
+def installed_version() -> str:
+    """Version of the installed distribution, ``unknown`` in a bare checkout."""
+    try:
+        return version("gpucast")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """Settings of the HTTP side; the defaults suit a service bound to loopback.
+
+    Args:
+        allowed_hosts: names accepted in the ``Host`` header, without port; None accepts any (only for a service that
+            is bound to an outside address on purpose).
+        max_body_bytes: largest request body; no v1 route needs a large one.
+        mode: the highest mode set for any kind of action, shown in the page's top bar.
+        backend: name of the backend that would act, shown beside the mode.
+        version: version of the build, for ``gpucast_build_info`` and ``/v1/health``.
+        max_metric_series: most label sets of one family in ``/metrics``; the rest is counted as omitted.
+    """
+
+    allowed_hosts: frozenset[str] | None = LOOPBACK_HOSTS
+    max_body_bytes: int = 64 * 1024
+    mode: Mode = Mode.RECOMMEND
+    backend: str = "dry_run"
+    version: str = ""
+    max_metric_series: int = 500
+
+    @property
+    def build_version(self) -> str:
+        """The version to show: the one set, else the installed one."""
+        return self.version or installed_version()
