@@ -579,3 +579,12 @@ INT32_BLANKS = (2147483632.0, 2147483635.0)
 FLOAT_BLANKS = (140737488355328.0, 140737488355331.0)
 INT64_BLANK_FROM = 9223372036854774784.0
 """2^63 - 1024: the four int64 blanks all read 2^63 once they have been a float64."""
+
+UPLINK_FIELD = "infiniband_switch_uplink_info"
+"""Always 1; its labels say what is plugged into a switch port."""
+NODE_NAME_FIELD = "node_uname_info"
+"""Always 1; its label ``nodename`` is the host's own name."""
+PART_LABELS = ("xid", "clock_event")
+"""Labels that split one window count into kinds; the kinds of one GPU are added."""
+ACTIVE_PORT_STATE = 4.0
+"""``port_state_id`` of a port that carries traffic (InfiniBand specification, PortState)."""
