@@ -42,11 +42,19 @@ async def list_jobs(request: Request, reads: ReadsDep, limit: Limit = 100, curso
 
 # The routes with a tail come first: a job's id is matched as a path, since a site's names may hold a slash.
 @router.get("/v1/jobs/{job_id:path}/forecast", response_model=schemas.JobForecastOut, responses=errors(404, 422))
-async def job_forecast(request: Request, job_id: JobPath, reads: ReadsDep, rendered: RenderedDep) -> Response:
+async def job_forecast(
+    request: Request,
+    job_id: JobPath,
+    reads: ReadsDep,
+    rendered: RenderedDep,
+    metric: Annotated[
+        list[str] | None, Query(max_length=64, description="Only these metrics; repeat it for several. All without.")
+    ] = None,
+) -> Response:
     """Phase, period, next lull and quantile paths of one job."""
     found = _job(reads, job_id)
-    key = f"job {found.job}"
-    body, tag = rendered.get(key, found) or rendered.put(key, found, render.job_forecast(found))
+    key = f"job {found.job} {sorted(set(metric)) if metric else ''}"
+    body, tag = rendered.get(key, found) or rendered.put(key, found, render.job_forecast(found, metric))
     return tagged(request, body, tag)
 
 

@@ -21,6 +21,7 @@ from forecast.predict.types import (
     PhaseNow,
     QuantilePath,
     Skill,
+    Why,
 )
 from telemetry.ids import JobId
 
@@ -47,9 +48,12 @@ def number(value: float | None) -> float | None:
 
 
 def numbers(values: NDArray[np.float64]) -> list[float | None]:
-    """A row of numbers, None where not finite."""
-    row: list[float | None] = values.tolist()
-    if not np.isfinite(values).all():
+    """A row of numbers with six significant digits (no exporter is more exact), None where not finite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 10.0 ** (5.0 - np.floor(np.log10(np.abs(values))))
+        short = np.where(np.isfinite(scale), np.round(values * scale) / scale, values)
+    row: list[float | None] = short.tolist()
+    if not np.isfinite(short).all():
         row = [v if v is not None and math.isfinite(v) else None for v in row]
     return row
 
@@ -186,8 +190,14 @@ def job_summary(job: JobForecast) -> schemas.JobSummary:
     )
 
 
-def job_forecast(job: JobForecast) -> schemas.JobForecastOut:
-    """Everything foreseen about one job."""
+def job_forecast(job: JobForecast, only: Sequence[str] | None = None) -> schemas.JobForecastOut:
+    """Everything foreseen about one job.
+
+    Args:
+        job: the newest forecast.
+        only: metrics to give; None gives all. One that the job lacks is given as absent.
+    """
+    names = list(job.metrics) if only is None else list(dict.fromkeys(only))
     return schemas.JobForecastOut(
         id=str(job.job),
         made_at=rfc3339(job.made_at_s),
@@ -201,8 +211,8 @@ def job_forecast(job: JobForecast) -> schemas.JobForecastOut:
         period=period(job.period),
         phase=phase(job.phase),
         next_lull=lull(job.next_lull),
-        metrics={name: path(value) for name, value in job.metrics.items()},
-        duty={name: duty(value) for name, value in job.duty.items()},
+        metrics={name: path(job.metrics.get(name) or _unknown_metric(job, name)) for name in names},
+        duty={name: duty(value) for name, value in job.duty.items() if name in names},
     )
 
 
