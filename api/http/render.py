@@ -216,6 +216,11 @@ def job_forecast(job: JobForecast, only: Sequence[str] | None = None) -> schemas
     )
 
 
+def _unknown_metric(job: JobForecast, metric: str) -> Absence:
+    known = ", ".join(sorted(job.metrics)) or "none"
+    return Absence(Why.MISSING_FIELD, f"{job.job} has no metric {metric}; it has: {known}")
+
+
 def phases(job: JobId, spans: Sequence[tuple[float, float, str]], newest: JobForecast) -> schemas.PhasesOut:
     """Past phases, the current one, the next lull."""
     return schemas.PhasesOut(
