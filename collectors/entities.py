@@ -1,0 +1,111 @@
+"""Which device a line of a page belongs to: labels -> GpuId, LinkId."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from telemetry.catalogue import EXPORTER_POD_HINT, TEXT_BLANKS, Level, Metric
+from telemetry.ids import GpuId, LinkId
+
+_UUID_LABELS = ("UUID", "uuid", "gpu_uuid")
+_HOST_LABELS = ("Hostname", "hostname")
+_NODE_LABELS = ("node", "nodename")
+_LOOPBACK = ("localhost", "::1", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is known of a target besides its labels.
+
+    Args:
+        node: host name the user gave for the target; empty when none.
+        fallback: name to use when nothing else tells, made from the target's URL; may be empty.
+        nodenames: Prometheus ``instance`` -> the host's own name.
+    """
+
+    node: str = ""
+    fallback: str = ""
+    nodenames: Mapping[str, str] = field(default_factory=dict)
+
+
+def clean_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels without DCGM's text blanks."""
+    return {name: value for name, value in labels.items() if value not in TEXT_BLANKS}
+
+
+def host_of(address: str) -> str:
+    """Host name from a URL or an ``instance`` such as ``10.0.0.11:9400``.
+
+    Several targets on one loopback address are several pretend hosts, so there the port stays part of the name
+    (joined by ``_``, because ids use the colon).
+    """
+    parts = urlsplit(address if "//" in address else f"//{address}")
+    try:
+        host, port = parts.hostname or "", parts.port
+    except ValueError:  # a port that is no number
+        return address.replace(":", "_")
+    if (host in _LOOPBACK or host.startswith("127.")) and port is not None:
+        return f"{host or 'localhost'}_{port}".replace(":", "_")
+    return host.replace(":", "_")
+
+
+def gpu_of(labels: Mapping[str, str], place: Place) -> GpuId | None:
+    """The device of a GPU line, None when its UUID or its host is unknown."""
+    uuid = next((labels[name] for name in _UUID_LABELS if labels.get(name)), "")
+    node = _gpu_node(labels, place)
+    return GpuId(node, uuid, labels.get("GPU_I_ID", "")) if uuid and node else None
+
+
+def has_uuid(labels: Mapping[str, str]) -> bool:
+    """Whether a line names a card at all."""
+    return any(labels.get(name) for name in _UUID_LABELS)
+
+
+def link_of(labels: Mapping[str, str], place: Place) -> LinkId | None:
+    """The port of a network line: a switch's port, or a NIC's port on a host; None when a part is unknown."""
+    port = labels.get("port", "")
+    switch = labels.get("switch") or ("" if labels.get("device") else labels.get("guid", ""))
+    if switch:
+        return LinkId(switch, port, "leaf") if port else None
+    node, device = _port_node(labels, place), labels.get("device", "")
+    return LinkId(f"{node}:{device}", port, "nic") if node and device and port else None
+
+
+def entity_of(metric: Metric, labels: Mapping[str, str], place: Place) -> str:
+    """Text form of what a sample belongs to, as the metric's level says; empty when it cannot be told."""
+    if metric.level is Level.PORT:
+        link = link_of(labels, place)
+        return "" if link is None else str(link)
+    if metric.level in (Level.GPU, Level.DEVICE):
+        gpu = gpu_of(labels, place)
+        if gpu is None:
+            return ""
+        return str(gpu.card if metric.level is Level.GPU else gpu)
+    return ""
+
+
+def _gpu_node(labels: Mapping[str, str], place: Place) -> str:
+    for name in _HOST_LABELS:
+        host = labels.get(name, "")
+        # Without NODE_NAME the exporter prints its own pod's name here; what the user said is then better.
+        if host and not (place.node and EXPORTER_POD_HINT in host):
+            return host
+    return _other_node(labels, place)
+
+
+def _port_node(labels: Mapping[str, str], place: Place) -> str:
+    return place.node or _other_node(labels, place)
+
+
+def _other_node(labels: Mapping[str, str], place: Place) -> str:
+    if place.node:
+        return place.node
+    for name in _NODE_LABELS:
+        if labels.get(name):
+            return labels[name]
+    instance = labels.get("instance", "")
+    if instance:
+        return place.nodenames.get(instance) or host_of(instance)
+    return place.fallback

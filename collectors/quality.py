@@ -1,0 +1,84 @@
+"""What a printed number is worth: blank, out of range, not finite, or a value in the catalogue's unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from telemetry.catalogue import FLOAT_BLANKS, INT32_BLANKS, INT64_BLANK_FROM, Blank, Metric, Source
+from telemetry.samples import CodeArray, FloatArray, Problem, Reason
+
+_BLANK_RANGE = {Blank.FLOAT: FLOAT_BLANKS, Blank.INT32: INT32_BLANKS}
+PROBLEM_OF = {
+    Reason.BLANK: Problem.BLANK_VALUE,
+    Reason.OUT_OF_RANGE: Problem.OUT_OF_RANGE,
+    Reason.NOT_FINITE: Problem.NOT_FINITE,
+}
+"""Reasons that are the source's fault and worth a finding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """The catalogue's rules as columns, one row per sample row (or one row for a whole series).
+
+    Args:
+        scale: printed number -> catalogue's unit.
+        low: least legal value.
+        high: greatest legal value; what lies within the tolerance above is clipped to it.
+        top: ``high`` plus tolerance.
+        blank_low: first number that means blank; NaN where none does.
+        blank_high: last one.
+        blank_from: from here on everything is an int64 blank; inf where that does not apply.
+    """
+
+    scale: FloatArray
+    low: FloatArray
+    high: FloatArray
+    top: FloatArray
+    blank_low: FloatArray
+    blank_high: FloatArray
+    blank_from: FloatArray
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Metric, Source]]) -> Limits:
+        """The rules of each row."""
+
+        def column(values: list[float]) -> FloatArray:
+            return np.array(values, np.float64)
+
+        blanks = [_BLANK_RANGE.get(metric.blank, (np.nan, np.nan)) for metric, _ in rows]
+        return cls(
+            scale=column([source.scale for _, source in rows]),
+            low=column([metric.low for metric, _ in rows]),
+            high=column([metric.high for metric, _ in rows]),
+            top=column([metric.high + metric.tolerance for metric, _ in rows]),
+            blank_low=column([low for low, _ in blanks]),
+            blank_high=column([high for _, high in blanks]),
+            blank_from=column([np.inf if m.blank is Blank.NONE else INT64_BLANK_FROM for m, _ in rows]),
+        )
+
+
+def judge(printed: FloatArray, limits: Limits) -> tuple[FloatArray, CodeArray]:
+    """Values in the catalogue's unit and why some are missing.
+
+    Args:
+        printed: (n,) numbers as the source wrote them.
+        limits: n rows, or one row for all.
+
+    Returns:
+        (n,) values, NaN where missing, and (n,) ``Reason`` codes.
+    """
+    with np.errstate(over="ignore"):
+        value = printed * limits.scale
+    blank = ((printed >= limits.blank_low) & (printed <= limits.blank_high)) | (printed >= limits.blank_from)
+    outside = (value > limits.top) | (value < limits.low)
+    infinite = ~np.isfinite(value)
+    reason = np.zeros(value.shape, np.uint8)
+    if outside.any() or infinite.any() or blank.any():
+        reason[outside] = Reason.OUT_OF_RANGE
+        reason[~np.isfinite(printed) | (infinite & ~outside)] = Reason.NOT_FINITE
+        reason[blank & np.isfinite(printed)] = Reason.BLANK
+        value[reason != 0] = np.nan
+    return np.minimum(value, limits.high), reason
