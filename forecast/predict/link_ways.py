@@ -1,0 +1,253 @@
+"""The ways of foreseeing a link, tried on its own past, and the outlook of the way that did best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.frame import Context
+from forecast.predict.attribution import JobRows, Mixture, mixture, shares_by_job
+from forecast.predict.ensembles import bridged, crossing, cycles_of, mixed
+from forecast.predict.outlooks import (
+    CLIMATOLOGY,
+    PERSISTENCE,
+    PRIOR,
+    Score,
+    origins,
+    persistence_scenarios,
+    score,
+    usual_ever,
+)
+from forecast.predict.room_models import RoomModels
+from forecast.predict.settings import PredictSettings
+from forecast.predict.types import Cause, Period, Skill
+from telemetry.ids import JobId
+
+FloatArray = NDArray[np.float64]
+
+RHYTHM = "rhythm"
+JOBS = "jobs"
+WAYS = (JOBS, RHYTHM, PERSISTENCE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    """What was foreseen for some links; sequences are (n_links,).
+
+    Args:
+        probability: chance of a sample above the threshold within the horizon.
+        onset_offset_s: expected first crossing after the cutoff, NaN when none is expected.
+        overload_s: expected time above within the horizon.
+        model: which way is served.
+        skill: how it did; None when nothing could be scored.
+        on_use: True where the skill is about use because no crossing was seen.
+        causes: jobs by share.
+    """
+
+    probability: FloatArray
+    onset_offset_s: FloatArray
+    overload_s: FloatArray
+    model: tuple[str, ...]
+    skill: tuple[Skill | None, ...]
+    on_use: NDArray[np.bool_]
+    causes: tuple[tuple[Cause, ...], ...]
+
+    def onset_s(self, row: int, data_at_s: float) -> float | None:
+        """Unix time of the expected first crossing; None when none is expected."""
+        offset = float(self.onset_offset_s[row])
+        return data_at_s + offset if np.isfinite(offset) else None
+
+    def sentence(self, row: int, threshold: float, horizon_s: float) -> str:
+        """The outlook in words, with the numbers."""
+        parts = [
+            f"{self.model[row]}: chance {self.probability[row]:.0%} of passing {threshold:.2f} of capacity within {horizon_s:.0f} s"
+        ]
+        skill = self.skill[row]
+        if skill is None:
+            parts.append("nothing could be scored yet")
+        else:
+            against = "use, as no crossing was seen," if self.on_use[row] else "crossings (Brier)"
+            parts.append(f"skill {skill.skill:.2f} on {against} against climatology over {skill.scored} pairs")
+        if self.causes[row]:
+            named = ", ".join(f"{cause.job} {cause.share_ratio:.0%}" for cause in self.causes[row][:3])
+            parts.append(f"bytes of {named}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sources:
+    """Everything from which scenarios are made, as known at one column."""
+
+    use: FloatArray
+    link_period: FloatArray
+    rows: FloatArray
+    row_period: FloatArray
+    weight: FloatArray
+    background: FloatArray
+
+    def rhythm(self, column: int, horizon: int) -> FloatArray:
+        return cycles_of(self.use[:, :column], self.link_period, horizon)
+
+    def jobs(self, column: int, horizon: int) -> FloatArray:
+        if self.rows.shape[0] == 0:
+            return np.repeat(self.background[:, None, None], horizon, axis=2)
+        ahead = mixed(cycles_of(self.rows[:, :column], self.row_period, horizon))
+        return np.tensordot(self.weight, ahead, axes=1) + self.background[:, None, None]
+
+    def persistence(self, column: int, horizon: int) -> FloatArray:
+        return persistence_scenarios(self.use, column, horizon)
+
+
+def foresee(
+    context: Context,
+    capacity_bytes_per_s: FloatArray,
+    rows: JobRows,
+    allowed: NDArray[np.bool_],
+    periods: Mapping[JobId, Period],
+    age_s: float,
+    settings: PredictSettings,
+    models: RoomModels,
+) -> Outlook:
+    """Outlook of every link of ``context``.
+
+    Args:
+        context: use per link, each link its own group.
+        capacity_bytes_per_s: (n_links,).
+        rows: the jobs' traffic on the same points.
+        allowed: (n_links, n_rows) which rows may cross which link.
+        periods: the jobs' periods as known now.
+        age_s: how old the last column is; the horizon starts after it.
+        settings: horizon and threshold.
+        models: where periods come from.
+    """
+    use, filled = context.values, bridged(context.values)
+    horizon = settings.link_steps(context.step_s)
+    skip = min(int(age_s / context.step_s), 4 * horizon)
+    first = (origins(context.n_points, horizon) or [context.n_points])[0]
+    then, _ = _sources(context, filled, first, capacity_bytes_per_s, rows, allowed, {}, models)
+    now, mix = _sources(context, filled, context.n_points, capacity_bytes_per_s, rows, allowed, periods, models)
+    scores = [score(use, filled, getattr(then, way), settings.threshold_ratio, horizon) for way in WAYS]
+    best, skill = _choose(scores)
+    ever, onset, overload = _usual(use, horizon, settings.threshold_ratio)
+    for index, way in enumerate(WAYS):
+        mine = best == index
+        if mine.any():
+            ahead = getattr(now, way)(context.n_points, horizon + skip)[mine][:, :, skip:]
+            above, some, when = crossing(ahead, settings.threshold_ratio)
+            n = ahead.shape[1]
+            ever[mine] = (some * n + PRIOR * ever[mine]) / (n + PRIOR)
+            onset[mine] = when
+            overload[mine] = above.sum(axis=1)
+    onset_offset_s = np.where(ever >= 0.5, (onset + skip + 1) * context.step_s, np.nan)
+    return Outlook(
+        probability=np.clip(ever, 0.0, 1.0),
+        onset_offset_s=onset_offset_s,
+        overload_s=overload * context.step_s,
+        model=tuple(WAYS[b] if b >= 0 else CLIMATOLOGY for b in best),
+        skill=skill,
+        on_use=scores[0].on_use,
+        causes=tuple(
+            tuple(Cause(job, part) for job, part in shares_by_job(mix.share[link], rows.jobs))
+            for link in range(context.n_series)
+        ),
+    )
+
+
+def _usual(use: FloatArray, horizon: int, threshold: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Climatology's chance, no onset, and its steps above; the start of every outlook."""
+    ever, count = usual_ever(use, threshold, horizon)
+    return ever, np.full(use.shape[0], np.nan), count
+
+
+def _sources(
+    context: Context,
+    filled: FloatArray,
+    column: int,
+    capacity_bytes_per_s: FloatArray,
+    rows: JobRows,
+    allowed: NDArray[np.bool_],
+    periods: Mapping[JobId, Period],
+    models: RoomModels,
+) -> tuple[_Sources, Mixture]:
+    """Periods and weights as known at ``column``."""
+    step_s = context.step_s
+    past = JobRows(rows.jobs, rows.leaf, rows.nodes, rows.values[:, :column])
+    mix = mixture(filled[:, :column] * capacity_bytes_per_s[:, None], past, allowed)
+    row_period = _row_periods(past, step_s, periods, models)
+    own = _found(models, context.until(column))
+    # A link without a rhythm of its own borrows that of the job that fills most of it.
+    if len(rows.jobs):
+        leading = mix.share.argmax(axis=1)
+        borrowed = np.where(mix.share.max(axis=1) >= 0.3, row_period[leading], np.nan)
+        own = np.where(np.isfinite(own), own, borrowed)
+    sources = _Sources(
+        use=filled,
+        link_period=own / step_s,
+        rows=rows.values,
+        row_period=row_period / step_s,
+        weight=mix.weight / capacity_bytes_per_s[:, None],
+        background=mix.background / capacity_bytes_per_s,
+    )
+    return sources, mix
+
+
+def _row_periods(rows: JobRows, step_s: float, periods: Mapping[JobId, Period], models: RoomModels) -> FloatArray:
+    """Period of each job row in seconds: the job's own where given, else what its traffic shows; NaN where none."""
+    n = len(rows.jobs)
+    given = np.array([periods[job].period_s if job in periods else np.nan for job in rows.jobs], np.float64)
+    unknown = np.flatnonzero(np.isnan(given))
+    if unknown.size and rows.values.shape[1]:
+        ones = np.zeros(n)
+        seen = Context(
+            rows.values, step_s, ("job_fabric_tx_bytes_per_s",) * n, np.arange(n, dtype=np.int32), ones, ones + np.inf
+        )
+        given[unknown] = _found(models, seen.rows(unknown))
+    return given
+
+
+def _found(models: RoomModels, context: Context) -> FloatArray:
+    """Period of each row in seconds by the detector, each row alone; NaN where it abstains."""
+    out = np.full(context.n_series, np.nan)
+    if context.n_series == 0 or context.n_points < 2:
+        return out
+    alone = Context(
+        context.values,
+        context.step_s,
+        context.metric,
+        np.arange(context.n_series, dtype=np.int32),
+        context.low,
+        context.high,
+    )
+    for finding in models.detect_periods(alone):
+        # A repetition too fast to be called a period still foretells the samples; the score decides whether it does.
+        repeats_s = finding.period_s if np.isfinite(finding.period_s) else finding.candidate_s
+        out[finding.group] = repeats_s
+    return out
+
+
+def _choose(scores: list[Score]) -> tuple[NDArray[np.intp], tuple[Skill | None, ...]]:
+    """Index into ``WAYS`` per link, -1 for climatology, and the skill that goes with it."""
+    skills = np.stack([s.skill for s in scores])
+    known = np.isfinite(skills)
+    ranked = np.where(known, skills, -np.inf)
+    best = ranked.argmax(axis=0)
+    served = np.where(ranked.max(axis=0) > 0.0, best, -1)
+    out: list[Skill | None] = []
+    for link, way in enumerate(served):
+        if not known[:, link].any():
+            out.append(None)
+            continue
+        chosen = scores[int(way)] if way >= 0 else scores[0]
+        coverage80, coverage95 = float(chosen.coverage80[link]), float(chosen.coverage95[link])
+        out.append(
+            Skill(
+                skill=float(chosen.skill[link]) if way >= 0 else 0.0,
+                coverage80=coverage80 if way >= 0 and np.isfinite(coverage80) else None,
+                coverage95=coverage95 if way >= 0 and np.isfinite(coverage95) else None,
+                scored=int(chosen.scored[link]),
+            )
+        )
+    return served, tuple(out)

@@ -1,0 +1,67 @@
+"""What the jobs send, on the links' grid: from NIC counters where given, else from their duty cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.frame import JobFrame, LinkFrame
+from forecast.predict.attribution import JobRows
+from forecast.predict.duty import at_times
+from forecast.predict.ensembles import bridged
+from forecast.predict.types import JobForecast
+from telemetry.ids import JobId
+
+FloatArray = NDArray[np.float64]
+JobFabric = Mapping[str, FloatArray]
+"""Leaf switch of the sending hosts (``""`` when unknown) -> (n_points,) bytes per second on the links' grid."""
+
+FABRIC = "job_fabric_tx_bytes_per_s"
+
+
+def job_rows(frame: LinkFrame, jobs: Sequence[JobForecast], job_fabric: Mapping[JobId, JobFabric]) -> JobRows:
+    """One row per job and leaf; jobs without rows or duty cycle are left out."""
+    at_s = grid_s(frame)
+    names: list[JobId] = []
+    leaves: list[str] = []
+    nodes: list[tuple[str, ...]] = []
+    values: list[FloatArray] = []
+    for job in jobs:
+        for leaf, row in _rows_of(job, job_fabric, at_s).items():
+            if row.shape == at_s.shape and np.isfinite(row).any():
+                names.append(job.job)
+                leaves.append(leaf)
+                nodes.append(job.nodes)
+                values.append(row)
+    table = np.stack(values) if values else np.zeros((0, at_s.shape[0]))
+    return JobRows(tuple(names), tuple(leaves), tuple(nodes), bridged(table))
+
+
+def _rows_of(job: JobForecast, job_fabric: Mapping[JobId, JobFabric], at_s: FloatArray) -> JobFabric:
+    if job.job in job_fabric:
+        return dict(sorted(job_fabric[job.job].items()))
+    cycle = job.duty.get(FABRIC)
+    return {} if cycle is None else {"": at_times(cycle, cycle.mean, at_s)}
+
+
+def grid_s(frame: LinkFrame) -> FloatArray:
+    """Times of a link frame's columns, Unix seconds."""
+    n = frame.tx.n_points
+    return frame.data_at_s - frame.tx.step_s * np.arange(n - 1, -1, -1, dtype=np.float64)
+
+
+def fabric_on_grid(job: JobFrame, frame: LinkFrame) -> JobFabric:
+    """A job's own fabric row brought to the links' grid: the latest reading at or before each instant.
+
+    NaN before the job's first reading and where its reading is missing or older than two of its steps.
+    """
+    if FABRIC not in job.totals.metric:
+        return {}
+    row = job.totals.values[job.totals.metric.index(FABRIC)]
+    step_s, n = job.totals.step_s, job.totals.n_points
+    back = (job.data_at_s - grid_s(frame)) / step_s
+    place = n - 1 - np.ceil(back - 1e-6).astype(np.intp)
+    known = (place >= 0) & (back >= -2.0)
+    return {"": np.where(known, row[np.clip(place, 0, n - 1)], np.nan)}

@@ -1,0 +1,110 @@
+"""Frames in, forecasts out, in one call: what runs in the process that holds the models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from features.frame import JobFrame, LinkFrame
+from forecast.predict.jobs import absent_job, forecast_job
+from forecast.predict.links import absent_links, forecast_links
+from forecast.predict.phases import phase_timeline
+from forecast.predict.room_models import RoomModels, default_models
+from forecast.predict.settings import PredictSettings
+from forecast.predict.traffic import JobFabric, fabric_on_grid
+from forecast.predict.types import Absence, JobForecast, LinkForecast, PhaseName, Why
+from telemetry.ids import JobId
+from telemetry.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictRequest:
+    """Everything a round of forecasts needs; plain data that can cross a process border.
+
+    Args:
+        now_s: this machine's wall time.
+        jobs: one frame per job.
+        links: all links, None where no port is collected.
+        topology: what is known of the wiring.
+        job_fabric: what each job sent by leaf switch, on the links' grid; a job left out is taken from its frame.
+        settings: horizons and limits.
+    """
+
+    now_s: float
+    jobs: tuple[JobFrame, ...] = ()
+    links: LinkFrame | None = None
+    topology: Topology = field(default_factory=Topology)
+    job_fabric: Mapping[JobId, JobFabric] = field(default_factory=dict)
+    settings: PredictSettings = field(default_factory=PredictSettings)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictReply:
+    """One round of forecasts.
+
+    Args:
+        jobs: one forecast per frame, in the request's order.
+        links: one per link.
+        phases: past phases per job as (start_s, end_s, phase), oldest first.
+        errors: ``job`` or ``links`` -> how many failed inside a model; each is also an absence above.
+        messages: what failed, in sentences.
+    """
+
+    jobs: tuple[JobForecast, ...] = ()
+    links: tuple[LinkForecast, ...] = ()
+    phases: dict[JobId, list[tuple[float, float, PhaseName]]] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+
+
+def predict(request: PredictRequest, models: RoomModels | None = None) -> PredictReply:
+    """Forecast every job and every link; one that fails becomes a reasoned absence and the others go on."""
+    models = models or default_models()
+    errors: dict[str, int] = {}
+    messages: list[str] = []
+    jobs: list[JobForecast] = []
+    phases: dict[JobId, list[tuple[float, float, PhaseName]]] = {}
+    for frame in request.jobs:
+        try:
+            forecast = forecast_job(frame, now_s=request.now_s, settings=request.settings, models=models)
+            phases[frame.job.job] = phase_timeline(frame, forecast.period)
+        except Exception as error:  # any model may fail in any way; one job must not silence the others
+            absence = _failed(f"forecast of {frame.job.job}", error, "job", errors, messages)
+            forecast = absent_job(frame, request.now_s, absence)
+        jobs.append(forecast)
+    links = _links(request, jobs, models, errors, messages)
+    return PredictReply(tuple(jobs), links, phases, errors, tuple(messages))
+
+
+def _links(
+    request: PredictRequest,
+    jobs: list[JobForecast],
+    models: RoomModels,
+    errors: dict[str, int],
+    messages: list[str],
+) -> tuple[LinkForecast, ...]:
+    frame = request.links
+    if frame is None:
+        return ()
+    try:
+        fabric = dict(request.job_fabric)
+        for job in request.jobs:
+            if job.job.job not in fabric:
+                own = fabric_on_grid(job, frame)
+                if own:
+                    fabric[job.job.job] = own
+        return tuple(
+            forecast_links(
+                frame, jobs, fabric, request.topology, now_s=request.now_s, settings=request.settings, models=models
+            )
+        )
+    except Exception as error:  # as above: the jobs' forecasts are still good
+        absence = _failed("forecast of the links", error, "links", errors, messages)
+        return tuple(absent_links(frame, request.topology, request.now_s, request.settings, absence))
+
+
+def _failed(what: str, error: Exception, kind: str, errors: dict[str, int], messages: list[str]) -> Absence:
+    errors[kind] = errors.get(kind, 0) + 1
+    sentence = f"the {what} failed inside a model: {type(error).__name__}: {error}"
+    messages.append(sentence)
+    return Absence(Why.MODEL_ERROR, sentence)
