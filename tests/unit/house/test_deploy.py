@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -77,3 +78,29 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     result = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True, timeout=60, check=False)
 
     assert [line for line in result.stderr.splitlines() if "gpucast.service" in line] == []
+
+
+def test_the_slurm_hook_keeps_one_line_per_job_and_gpu(tmp_path: Path) -> None:
+    """Two jobs that share a GPU both stand in its file; the last to end takes the file away."""
+    hook = REPOSITORY / "examples" / "slurm" / "gpucast-job-map"
+    for name in ("map-start", "map-end"):
+        (tmp_path / name).symlink_to(hook)
+    folder = tmp_path / "map"
+
+    def run(name: str, job: str, gpus: str) -> None:
+        environment = {**os.environ, "GPUCAST_JOB_MAP": str(folder), "SLURM_JOB_ID": job, "SLURM_JOB_GPUS": gpus}
+        subprocess.run([str(tmp_path / name)], env=environment, check=True, timeout=30)
+
+    def shown() -> dict[str, list[str]]:
+        return {path.name: path.read_text().split() for path in sorted(folder.glob("[0-9]*"))}
+
+    run("map-start", "101", "0,1")
+    run("map-start", "101", "0,1")
+    run("map-start", "10", "1")
+    assert shown() == {"0": ["101"], "1": ["101", "10"]}
+    run("map-end", "10", "1")
+    assert shown() == {"0": ["101"], "1": ["101"]}
+    run("map-end", "101", "0,1")
+    assert shown() == {}
+    run("map-start", "102", "")
+    assert shown() == {}
