@@ -1,0 +1,190 @@
+"""Many sources at once, each on its own rhythm."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from collectors.base import Collector
+from collectors.cadence import Cadence, CadenceLimits
+from collectors.scrape import ExporterCollector
+from collectors.wiring import build_topology
+from telemetry.clock import Clock
+from telemetry.samples import Problem, SampleBatch, Window
+from telemetry.topology import Topology
+
+OnBatch = Callable[[SampleBatch], Awaitable[None]]
+_JITTER_RATIO = 0.02
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """One source as it stands.
+
+    Args:
+        source: URL.
+        up: whether the last attempt gave a usable reply.
+        last_ok_s: wall time of the last usable reply; None when there was none.
+        interval_s: how often it is read now.
+        refresh_s: how often its values change; None when not known yet.
+        clock_offset_s: our clock minus its newest timestamp; None when it sends none.
+        samples: in the last reply that was kept.
+        findings: problem -> count since start.
+        last_error: a sentence; empty when fine.
+    """
+
+    source: str
+    up: bool
+    last_ok_s: float | None
+    interval_s: float
+    refresh_s: float | None
+    clock_offset_s: float | None
+    samples: int
+    findings: dict[str, int]
+    last_error: str = ""
+
+
+_FATAL = frozenset(
+    {
+        Problem.UNREACHABLE,
+        Problem.TIMEOUT,
+        Problem.TOO_LARGE,
+        Problem.HTTP_STATUS,
+        Problem.NOT_TEXT,
+        Problem.EMPTY,
+        Problem.TORN,
+        Problem.QUERY_ERROR,
+    }
+)
+
+
+@dataclass(slots=True)
+class _Target:
+    collector: Collector
+    cadence: Cadence
+    lookback_s: float
+    task: asyncio.Task[None] | None = None
+    up: bool = False
+    last_ok_s: float | None = None
+    interval_s: float = 0.0
+    samples: int = 0
+    findings: Counter[str] = field(default_factory=Counter)
+    last_error: str = ""
+
+    def note(self, batch: SampleBatch) -> None:
+        for finding in batch.findings:
+            self.findings[finding.problem.value] += finding.count
+        fatal = next((f for f in batch.findings if f.problem in _FATAL), None)
+        self.up = len(batch) > 0 or fatal is None
+        if self.up:
+            self.last_ok_s, self.last_error = batch.received_s, ""
+            self.samples = len(batch) or self.samples
+        elif fatal is not None:
+            self.last_error = fatal.detail
+
+
+class ScrapePool:
+    """Runs sources side by side until stopped.
+
+    Each target has its own task, so that one which hangs delays no other. A batch goes to ``on_batch`` unless it is
+    empty and has nothing to tell; while ``on_batch`` works on a target's batch that target is not read again.
+
+    Args:
+        on_batch: where batches go.
+        clock: wall clock for the samples' times.
+        limits: how often sources may be read.
+        seed: of the jitter that keeps targets from being read all at once.
+    """
+
+    def __init__(self, on_batch: OnBatch, clock: Clock, limits: CadenceLimits | None = None, *, seed: int = 0) -> None:
+        self.limits = limits or CadenceLimits()
+        self._on_batch = on_batch
+        self._clock = clock
+        self._random = random.Random(seed)
+        self._targets: dict[str, _Target] = {}
+
+    def add(self, collector: Collector, *, cadence: Cadence | None = None, lookback_s: float = 0.0) -> None:
+        """Start reading a source; one of the same name is replaced. To be called inside the running loop.
+
+        Args:
+            collector: the source.
+            cadence: its rhythm; an ``ExporterCollector`` brings its own.
+            lookback_s: length of the windows asked for; 0 for sources that show the present only.
+        """
+        self.remove(collector.name)
+        own = collector.cadence if isinstance(collector, ExporterCollector) else None
+        target = _Target(collector, cadence or own or Cadence(self.limits), lookback_s)
+        self._targets[collector.name] = target
+        target.task = asyncio.create_task(self._run(target), name=f"collect {collector.name}")
+
+    def remove(self, source: str) -> None:
+        """Stop reading a source; unknown names are ignored."""
+        target = self._targets.pop(source, None)
+        if target is not None and target.task is not None:
+            target.task.cancel()
+
+    async def stop(self) -> None:
+        """Stop every source and wait for their tasks."""
+        targets, self._targets = list(self._targets.values()), {}
+        tasks = [target.task for target in targets if target.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for target in targets:
+            if isinstance(target.collector, ExporterCollector):
+                await target.collector.close()
+
+    def statuses(self) -> list[TargetStatus]:
+        """Every source, sorted by name."""
+        return [
+            TargetStatus(
+                source=name,
+                up=target.up,
+                last_ok_s=target.last_ok_s,
+                interval_s=target.interval_s,
+                refresh_s=target.cadence.refresh_s,
+                clock_offset_s=getattr(target.collector, "clock_offset_s", None),
+                samples=target.samples,
+                findings=dict(target.findings),
+                last_error=target.last_error,
+            )
+            for name, target in sorted(self._targets.items())
+        ]
+
+    def topology(self) -> Topology:
+        """What the pages read so far tell about the wiring."""
+        exporters = [t.collector for t in self._targets.values() if isinstance(t.collector, ExporterCollector)]
+        capacity: dict[str, float] = {}
+        for exporter in exporters:
+            capacity |= exporter.capacity_bytes_per_s
+        wiring = [cable for exporter in exporters for cable in exporter.wiring]
+        nics = [nic for exporter in exporters for nic in exporter.nics]
+        return build_topology(wiring, capacity, nics, source="exporters" if wiring or nics else "")
+
+    async def _run(self, target: _Target) -> None:
+        await asyncio.sleep(self._random.uniform(0.0, self.limits.floor_s(len(self._targets))))
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            await self._read_once(target)
+            target.interval_s = target.cadence.next_interval_s(self._clock.now(), len(self._targets))
+            jitter = 1.0 + self._random.uniform(-_JITTER_RATIO, _JITTER_RATIO)
+            await asyncio.sleep(max(target.interval_s * jitter - (loop.time() - started), 0.0))
+
+    async def _read_once(self, target: _Target) -> None:
+        now_s = self._clock.now()
+        try:
+            batch = await target.collector.collect(Window(now_s - target.lookback_s, now_s))
+            target.note(batch)
+            if len(batch) or batch.findings:
+                await self._on_batch(batch)
+        except Exception as error:  # one source's bug must not end the others
+            target.up, target.last_error = False, f"{type(error).__name__}: {error}"
+            target.findings["internal"] += 1
+            target.cadence.failed()
+            _log.exception("reading %s failed", target.collector.name)
