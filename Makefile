@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.gpucast-installed
 ROOMS := telemetry collectors features models forecast api
 ARGS ?=
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 .PHONY: help setup demo serve test check format lock bench clean
 
@@ -27,14 +27,14 @@ serve: $(STAMP) ## Run the service; flags in ARGS, such as ARGS="--prometheus ht
 
 test: $(STAMP) ## Install Prometheus and Chromium where that is possible, then run every test.
 	scripts/install-debian
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) $(ARGS)
 
 check: $(STAMP) ## Everything a change must pass: format, lint, types, room law, tests.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) $(ARGS)
 
 format: $(STAMP) ## Mend what ruff can mend by itself.
 	$(BIN)/ruff check --fix .

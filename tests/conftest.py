@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+HEAVY = ("slow", "prometheus", "browser")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group tests for `pytest -n 2 --dist loadgroup`: heavy ones never beside each other, the rest file by file."""
+    for item in items:
+        heavy = any(item.get_closest_marker(name) for name in HEAVY)
+        item.add_marker(pytest.mark.xdist_group("heavy" if heavy else str(item.path.relative_to(REPOSITORY))))
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A TCP port on 127.0.0.1 that nothing listens on. Prefer port 0 where the code under test can tell what it got."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
