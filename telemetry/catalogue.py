@@ -551,6 +551,14 @@ METRICS: tuple[Metric, ...] = (
         (),
         meaning="sent on all NIC ports of the job's hosts",
     ),
+    Metric(
+        "job_fabric_rx_bytes_per_s",
+        "bytes per second",
+        Kind.RATE,
+        Level.JOB,
+        (),
+        meaning="received on all NIC ports of the job's hosts",
+    ),
 )
 
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

@@ -23,12 +23,36 @@ class Series:
         at_s: (n,) Unix seconds, strictly increasing.
         value: (n,) NaN where missing.
         reason: (n,) ``Reason`` codes.
+        received_s: when the newest of these samples arrived, in this machine's clock; 0 when unknown or empty.
     """
 
     key: SeriesKey
     at_s: NDArray[np.float64]
     value: NDArray[np.float64]
     reason: NDArray[np.uint8]
+    received_s: float = 0.0
+
+    @classmethod
+    def empty(cls, key: SeriesKey) -> Series:
+        """A series without samples."""
+        return cls(key, np.empty(0, np.float64), np.empty(0, np.float64), np.empty(0, np.uint8))
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """What the transforms need of a store; ``Ring`` and every ``FeatureStore`` have it."""
+
+    def read(self, keys: Sequence[SeriesKey], as_of_s: float, window_s: float) -> list[Series]:
+        """The series as known at ``as_of_s``, in the order asked; an unknown key gives an empty series."""
+        ...
+
+    def keys(self, metrics: Iterable[str] | None = None) -> list[SeriesKey]:
+        """Every known series, optionally of some metrics only."""
+        ...
+
+    def allocations(self, as_of_s: float, window_s: float) -> list[Allocation]:
+        """Who had what inside the window, as known at ``as_of_s``."""
+        ...
 
 
 @runtime_checkable

@@ -1,0 +1,138 @@
+"""Sightings folded into allocations: who had which GPU from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from telemetry.ids import GpuId, JobId
+from telemetry.jobs import Allocation
+from telemetry.samples import Sighting
+
+INF = float("inf")
+SILENCE_S = 60.0
+"""An owner that was not seen for this long is gone. Twice Prometheus' usual 30 s scrape interval."""
+SILENT_SIGHTINGS = 2.5
+"""Where a GPU is looked at less often, its owner is gone after this many intervals."""
+HEARTBEAT_S = 15.0
+"""An unchanged owner is reported for storing this often."""
+
+
+@dataclass(slots=True)
+class _Span:
+    """One job on one GPU without a break."""
+
+    job: JobId
+    from_s: float
+    to_s: float
+    ended_s: float = INF
+    """First moment at which the GPU was seen without this job."""
+    sharers: list[tuple[float, int]] = field(default_factory=list)
+    """(since, how many), oldest first."""
+    stored_s: float = -INF
+
+    def sharers_at(self, at_s: float) -> int:
+        return next((count for since_s, count in reversed(self.sharers) if since_s <= at_s), self.sharers[0][1])
+
+
+@dataclass(slots=True)
+class _Device:
+    spans: list[_Span] = field(default_factory=list)
+    seen_s: float = -INF
+    silence_s: float = SILENCE_S
+
+
+class AllocationBook:
+    """Folds sightings as they come and answers who had what at any moment.
+
+    Sightings may repeat and may come late, as long as a late one does not contradict the middle of a stretch
+    that is already known (such a one is ignored). A sighting with ``known=False`` neither extends nor ends
+    anything: the GPU is busy, but the source lost its mapping.
+    """
+
+    def __init__(self) -> None:
+        self._devices: dict[GpuId, _Device] = {}
+
+    def add(self, sightings: Iterable[Sighting]) -> list[Sighting]:
+        """Fold in sightings; gives back those that a store must keep to rebuild the book later.
+
+        These are every change and one heartbeat each ``HEARTBEAT_S``: after a crash an allocation may end that
+        much early, and the next sighting continues it.
+        """
+        moments: dict[tuple[GpuId, float], list[Sighting]] = {}
+        for sighting in sightings:
+            if sighting.known:
+                moments.setdefault((sighting.gpu, sighting.at_s), []).append(sighting)
+        keep: list[Sighting] = []
+        for (gpu, at_s), seen in sorted(moments.items(), key=lambda item: item[0][1]):
+            self._observe(self._devices.setdefault(gpu, _Device()), at_s, seen, keep)
+        return keep
+
+    def _observe(self, device: _Device, at_s: float, seen: list[Sighting], keep: list[Sighting]) -> None:
+        gap_s = at_s - device.seen_s
+        jobs = {sighting.job for sighting in seen}
+        ended = False
+        for span in device.spans:
+            if span.to_s < at_s < span.ended_s and span.job not in jobs:
+                span.ended_s = at_s
+                ended = True
+        keep.extend([sighting for sighting in seen if self._extend(device, at_s, sighting) or ended])
+        if 0 < gap_s < INF:
+            device.silence_s = max(SILENCE_S, SILENT_SIGHTINGS * gap_s)
+        device.seen_s = max(device.seen_s, at_s)
+
+    def _extend(self, device: _Device, at_s: float, sighting: Sighting) -> bool:
+        """Put one owner's sighting into its span; True when a store must keep it."""
+        if sighting.job is None:
+            return False
+        for span in reversed(device.spans):
+            near = span.from_s - device.silence_s <= at_s <= span.to_s + device.silence_s
+            if span.job != sighting.job or not near or at_s > span.ended_s:
+                continue
+            changed = at_s < span.from_s
+            if at_s >= span.to_s and span.sharers[-1][1] != sighting.sharers:
+                span.sharers.append((at_s, sighting.sharers))
+                changed = True
+            span.from_s = min(span.from_s, at_s)
+            span.to_s = max(span.to_s, at_s)
+            if changed or at_s - span.stored_s >= HEARTBEAT_S:
+                span.stored_s = max(span.stored_s, at_s)
+                return True
+            return False
+        device.spans.append(_Span(sighting.job, at_s, at_s, sharers=[(at_s, sighting.sharers)], stored_s=at_s))
+        device.spans.sort(key=lambda span: span.from_s)
+        return True
+
+    def unstored(self) -> list[Sighting]:
+        """Last sightings that ``add`` did not give back yet; for a clean shutdown."""
+        tail = []
+        for gpu, device in self._devices.items():
+            for span in device.spans:
+                if span.to_s > span.stored_s:
+                    tail.append(Sighting(gpu, span.to_s, span.job, sharers=span.sharers[-1][1]))
+                    span.stored_s = span.to_s
+        return tail
+
+    def allocations(self, as_of_s: float, window_s: float) -> list[Allocation]:
+        """Stretches that touch ``[as_of_s - window_s, as_of_s]``, as known at ``as_of_s``, sorted by job and GPU.
+
+        ``to_s`` is None while the job still has the GPU at ``as_of_s``.
+        """
+        found = []
+        for gpu, device in self._devices.items():
+            for span in device.spans:
+                last_s = min(span.to_s, as_of_s)
+                if span.from_s > as_of_s or last_s < as_of_s - window_s:
+                    continue
+                lasts = as_of_s < span.ended_s and as_of_s - last_s <= device.silence_s
+                to_s = None if lasts else last_s
+                found.append(Allocation(span.job, gpu, span.from_s, to_s, span.sharers_at(last_s)))
+        return sorted(found, key=lambda a: (a.job, a.gpu, a.from_s))
+
+    def forget(self, before_s: float) -> None:
+        """Drop stretches that were over before ``before_s``."""
+        for gpu in list(self._devices):
+            device = self._devices[gpu]
+            device.spans = [span for span in device.spans if span.to_s >= before_s]
+            if not device.spans and device.seen_s < before_s:
+                del self._devices[gpu]

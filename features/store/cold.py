@@ -1,0 +1,162 @@
+"""Cold partitions: Parquet files in ``date=YYYY-MM-DD/metric=NAME/part-NUMBER.parquet``, readable by any tool.
+
+The files stand for themselves: they carry the entity's name, not a number of the database.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from telemetry.errors import StoreError
+from telemetry.ids import SeriesKey
+
+DAY_S = 86_400.0
+
+
+def day_name(day: int) -> str:
+    """``2026-01-01`` for a number of days since 1970, UTC."""
+    return datetime.fromtimestamp(day * DAY_S, UTC).strftime("%Y-%m-%d")
+
+
+class ColdFiles:
+    """The folder of cold partitions of one store.
+
+    Args:
+        folder: where they lie; None when the store has no place for them.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+
+    def need_folder(self, name: str) -> None:
+        """Make the folder.
+
+        Raises:
+            StoreError: there is none, or it cannot be made.
+        """
+        if self.folder is None:
+            raise StoreError(f"{name} has no folder for cold partitions", mend="Open it with a cold_dir")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"the folder {self.folder} for cold partitions cannot be made ({error.strerror})",
+                mend="Make it, or open the store with another cold_dir",
+            ) from error
+
+    def files(self) -> list[Path]:
+        """Every finished file, sorted."""
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        return sorted(self.folder.glob("date=*/metric=*/part-[0-9]*.parquet"))
+
+    def newest_number(self) -> int:
+        """Greatest spill number of any file, 0 without files; a new database beside old files goes on after it."""
+        return max((int(file.stem.removeprefix("part-")) for file in self.files()), default=0)
+
+    def write(self, connection: duckdb.DuckDBPyConnection, number: int, before_s: float, next_row: int) -> None:
+        """Write the samples of one spill, repeats folded; each file appears whole under its name or not at all.
+
+        The same spill written again gives the same files.
+        """
+        self.need_folder("the store")
+        groups = connection.execute(_GROUPS, [before_s, next_row]).fetchall()
+        for day, metric in groups:
+            file = self._partition(day, metric) / f"part-{number:08d}.parquet"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            draft = file.with_suffix(".draft")
+            connection.execute(
+                _COPY.format(path=str(draft).replace("'", "''")),
+                [before_s, next_row, day * DAY_S, (day + 1) * DAY_S, metric],
+            )
+            _sync(draft)
+            os.replace(draft, file)
+            _sync(file.parent)
+
+    def read(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        by_id: Mapping[int, SeriesKey],
+        from_s: float,
+        to_s: float,
+        known_by_s: float,
+    ) -> Iterator[dict[str, Any]]:
+        """Columns of the wanted series inside a span, one part per metric, unsorted."""
+        for metric in sorted({key.metric for key in by_id.values()}):
+            files = [str(file) for file in self._touched(metric, from_s, to_s)]
+            if not files:
+                continue
+            mine = {number: key.entity for number, key in by_id.items() if key.metric == metric}
+            wanted = {
+                "series_id": np.fromiter(mine, np.int32, len(mine)),
+                "entity": np.array(list(mine.values()), object),
+            }
+            connection.register("wanted_cold", wanted)
+            try:
+                yield connection.execute(_READ, [files, from_s, to_s, known_by_s]).fetchnumpy()
+            finally:
+                connection.unregister("wanted_cold")
+
+    def drop(self, before_s: float) -> int:
+        """Delete partitions of whole days before ``before_s``; gives back how many files went."""
+        first_kept = day_name(int(before_s // DAY_S))
+        gone = 0
+        for file in self.files():
+            if file.parent.parent.name < f"date={first_kept}":
+                file.unlink()
+                gone += 1
+        if self.folder is not None:
+            for folder in [*self.folder.glob("date=*/metric=*"), *self.folder.glob("date=*")]:
+                if not any(folder.iterdir()):
+                    folder.rmdir()
+        return gone
+
+    def _partition(self, day: int, metric: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"date={day_name(day)}" / f"metric={metric}"
+
+    def _touched(self, metric: str, from_s: float, to_s: float) -> list[Path]:
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        first, last = (day_name(int(min(max(at_s, 0.0), 4e10) // DAY_S)) for at_s in (from_s, to_s))
+        days = [day for day in self.folder.glob("date=*") if first <= day.name[5:] <= last]
+        return sorted(file for day in days for file in day.glob(f"metric={metric}/part-*.parquet"))
+
+
+def _sync(path: Path) -> None:
+    """Make a file or folder durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+_GROUPS = """
+    select distinct cast(floor(at_s / 86400) as INTEGER), metric
+    from samples join series on series.id = samples.series_id
+    where at_s < ? and row < ?
+    order by all
+"""
+_COPY = """
+    copy (
+        select entity, at_s, value, reason, seen_s, row from (
+            select distinct on (series_id, at_s) *
+            from samples join series on series.id = samples.series_id
+            where at_s < $1 and row < $2 and at_s >= $3 and at_s < $4 and metric = $5
+            order by series_id, at_s, reason <> 0, row
+        ) order by entity, at_s
+    ) to '{path}' (format parquet, compression zstd)
+"""
+_READ = """
+    select series_id, at_s, value, reason, seen_s, row
+    from read_parquet(?, hive_partitioning = false) join wanted_cold using (entity)
+    where at_s between ? and ? and seen_s <= ?
+"""
