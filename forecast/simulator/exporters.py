@@ -25,7 +25,7 @@ from forecast.simulator.activity import (
 from forecast.simulator.cluster import SimCluster
 from forecast.simulator.exposition import family, family_head, field_of, labels_text, metric_head
 from forecast.simulator.fabric import Port
-from telemetry.catalogue import BY_NAME, MIB
+from telemetry.catalogue import BY_NAME, MIB, NODE_NAME_FIELD, UPLINK_FIELD
 from telemetry.ids import GpuId
 
 FloatArray = NDArray[np.float64]
@@ -207,8 +207,8 @@ def node_page(cluster: SimCluster, node: str) -> bytes:
     parts += [
         family(family_head("node_load1", "1m load average.", counter=False), "node_load1", [("", load)]),
         family(
-            family_head("node_uname_info", "Names that the kernel gives the host.", counter=False),
-            "node_uname_info",
+            family_head(NODE_NAME_FIELD, "Names that the kernel gives the host.", counter=False),
+            NODE_NAME_FIELD,
             [(name, 1.0)],
         ),
     ]
@@ -231,8 +231,8 @@ def switch_page(cluster: SimCluster, switch: str) -> bytes:
         field = switch_field(metric)
         parts.append(family(metric_head(metric, field), field, zip(tags, values, strict=True)))
     info = [(labels_text(own | _far_end(cluster, port, switch)), 1.0) for port in ports]
-    head = family_head("infiniband_switch_uplink_info", "What stands at the other end of a port.", counter=False)
-    parts.append(family(head, "infiniband_switch_uplink_info", info))
+    head = family_head(UPLINK_FIELD, "What stands at the other end of a port.", counter=False)
+    parts.append(family(head, UPLINK_FIELD, info))
     return "".join(parts).encode()
 
 
