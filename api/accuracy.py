@@ -110,9 +110,7 @@ class AccuracyBook:
             waiting = self._links.setdefault(str(forecast.link), [])
             if not waiting or forecast.data_at_s - waiting[-1].made_s >= self.every_s:
                 waiting.append(
-                    _LinkPending(
-                        forecast.data_at_s, forecast.horizon_s, forecast.threshold_ratio, forecast.probability
-                    )
+                    _LinkPending(forecast.data_at_s, forecast.horizon_s, forecast.threshold_ratio, forecast.probability)
                 )
 
     def settle_links(self, frame: LinkFrame) -> None:

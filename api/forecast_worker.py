@@ -48,7 +48,9 @@ class ForecastWorker:
             raise ModelError("the forecast worker died", mend="It was started again") from error
         except TimeoutError as error:
             self._replace()
-            raise ModelError(f"the forecast worker took over {self._timeout_s:g} s", mend="It was started again") from error
+            raise ModelError(
+                f"the forecast worker took over {self._timeout_s:g} s", mend="It was started again"
+            ) from error
 
     def _replace(self) -> None:
         self.restarts_total += 1

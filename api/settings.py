@@ -132,7 +132,9 @@ def load_settings(path: Path | None = None, environment: dict[str, str] | None =
         try:
             tree = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror}", mend="Check the path given to --config") from error
+            raise ConfigError(
+                f"cannot read {path}: {error.strerror}", mend="Check the path given to --config"
+            ) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} is not TOML: {error}", mend="docs/settings.md shows the form") from error
     for name, value in sorted((environment if environment is not None else dict(os.environ)).items()):

@@ -1,0 +1,351 @@
+"""The demonstration: a simulated cluster, scraped over real HTTP, forecast, acted on, and graded against the truth.
+
+``run_demo`` watches a running service from the outside as a user would, and the simulator's truth only to score it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from api.reads import AdviceRecord
+from api.service import Service
+from api.settings import Settings, load_settings
+from api.wiring import bind, build, running
+from forecast.advisor.types import Mode
+from forecast.predict.types import JobForecast, LinkForecast, Lull, Period, PhaseNow, QuantilePath
+from telemetry.errors import SourceUnreachable
+
+Say = Callable[[str], None]
+POLL_S = 0.25
+WARN_AT = 0.6
+PERIOD_TOLERANCE = 0.03
+"""Half of it is the job's own jitter over the few iterations seen by then."""
+DEADLINE_S = 86.0
+PERIOD_BY_S = 45.0
+
+
+@dataclass(slots=True)
+class JobFinding:
+    """One job when its period was first found, and how its forecasts did."""
+
+    job: str
+    true_period_s: float
+    found_period_s: float | None
+    found_after_s: float | None
+    phase: str
+    phase_ratio: float | None
+    true_phase: str
+    next_lull_in_s: float | None
+    skill: float | None
+    coverage80: float | None
+    scored: int
+    why_none: str = ""
+
+    @property
+    def error_ratio(self) -> float | None:
+        """Relative error of the period; None when none was found."""
+        if self.found_period_s is None:
+            return None
+        return abs(self.found_period_s / self.true_period_s - 1.0)
+
+
+@dataclass(slots=True)
+class DemoReport:
+    """Everything the demonstration shows at its end."""
+
+    first_forecast_s: float | None = None
+    jobs: list[JobFinding] = field(default_factory=list)
+    warned_link: str = ""
+    warned_at_s: float | None = None
+    warned_probability: float | None = None
+    overload_at_s: float | None = None
+    lead_s: float | None = None
+    causes: list[str] = field(default_factory=list)
+    false_alarms: int = 0
+    advice: AdviceRecord | None = None
+    applied_at_s: float | None = None
+    overload_before_ratio: float | None = None
+    overload_after_ratio: float | None = None
+    duration_s: float = 0.0
+    samples: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+@contextlib.asynccontextmanager
+async def simulator(seed: int) -> AsyncIterator[str]:
+    """The simulated cluster in a process of its own; gives its base address.
+
+    Raises:
+        SourceUnreachable: it did not start.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-P", "-m", "forecast.simulator", "--onset", "drift", "--seed", str(seed), "--parent-pid", str(os.getpid())),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+    )
+    assert process.stdout is not None
+    try:
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), 30)
+            base_url = str(json.loads(line)["base_url"])
+        except (TimeoutError, ValueError, KeyError) as error:
+            raise SourceUnreachable("simulator", "did not start within 30 s") from error
+        yield base_url
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+
+
+def demo_settings(base_url: str, folder: Path, port: int) -> Settings:
+    """Settings of the service in the demonstration: shifts act by themselves, on the simulated cluster only."""
+    return load_settings(
+        environment={},
+        port=port,
+        scrape__targets_from=f"{base_url}/targets",
+        store__folder=folder,
+        forecast__every_s=1.0,
+        forecast__window_s=120.0,
+        forecast__horizon_s=30.0,
+        forecast__link_horizon_s=20.0,
+        advice__backend="simulator",
+        advice__backend_url=base_url,
+        advice__modes={"shift": Mode.AUTO, "hold": Mode.RECOMMEND},
+    )
+
+
+async def run_demo(
+    *, seed: int, port: int, say: Say, afterwards: Callable[[DemoReport, str], Awaitable[None]] | None = None
+) -> DemoReport:
+    """Run it.
+
+    Args:
+        seed: of the simulated cluster.
+        port: of the page; 0 for a free one.
+        say: takes one line per event, as it happens.
+        afterwards: awaited with the report and the page's address while everything still runs.
+    """
+    began_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="gpucast-demo-") as folder:
+        async with simulator(seed) as base_url:
+            settings = demo_settings(base_url, Path(folder), port)
+            sock = bind(settings.host, settings.port)
+            page = f"http://{settings.host}:{sock.getsockname()[1]}"
+            built = build(settings)
+            watch = _Watch(built.service, base_url, began_s, say)
+            say(f"simulated cluster at {base_url}; page at {page}")
+            async with running(built, sock) as service:
+                await watch.until_done(service)
+                report = watch.close()
+                if afterwards is not None and not service.done():
+                    await afterwards(report, page)
+    return report
+
+
+class _Watch:
+    """Looks at the service as it works, and notes what it said when."""
+
+    def __init__(self, service: Service, base_url: str, began_s: float, say: Say) -> None:
+        self._service = service
+        self._base_url = base_url
+        self._began_s = began_s
+        self._say_line = say
+        self._truth: dict[str, Any] = {}
+        self._found: dict[str, JobFinding] = {}
+        self._warned: dict[str, tuple[float, float, tuple[str, ...]]] = {}
+        self._alarms: list[tuple[str, float]] = []
+        self.report = DemoReport()
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def _say(self, text: str) -> None:
+        self._say_line(f"{self._elapsed_s():5.1f} s  {text}")
+
+    async def until_done(self, service: asyncio.Task[None]) -> None:
+        """Watch until everything was shown, or time is up, or the service ended."""
+        while not service.done() and self._elapsed_s() < DEADLINE_S:
+            await asyncio.sleep(POLL_S)
+            self._truth = await asyncio.to_thread(_truth, self._base_url)
+            self._look_at_jobs()
+            self._look_at_links()
+            if self._look_at_advice():
+                break
+        if service.done() and not service.cancelled() and service.exception() is not None:
+            self.report.failures.append(f"the service ended: {service.exception()}")
+
+    def _look_at_jobs(self) -> None:
+        jobs = self._service.jobs()
+        if self.report.first_forecast_s is None and any(
+            isinstance(path, QuantilePath) for job in jobs for path in job.metrics.values()
+        ):
+            self.report.first_forecast_s = self._elapsed_s()
+            self._say(f"first forecast: {len(jobs)} jobs seen")
+        truth = {job["id"]: job for job in self._truth["jobs"]}
+        for forecast in jobs:
+            name = str(forecast.job)
+            if name in self._found or not isinstance(forecast.period, Period) or name not in truth:
+                continue
+            finding = self._finding(forecast, truth[name])
+            self._found[name] = finding
+            self._say(
+                f"{name}: period {finding.found_period_s:.2f} s (true {finding.true_period_s:.2f} s), "
+                f"{forecast.period.votes} of {forecast.period.voters} series agree"
+            )
+
+    def _finding(self, forecast: JobForecast, truth: dict[str, Any]) -> JobFinding:
+        period, phase, lull = forecast.period, forecast.phase, forecast.next_lull
+        return JobFinding(
+            job=str(forecast.job),
+            true_period_s=_recent_period_s(truth),
+            found_period_s=period.period_s if isinstance(period, Period) else None,
+            found_after_s=self._elapsed_s(),
+            phase=str(phase.phase) if isinstance(phase, PhaseNow) else "-",
+            phase_ratio=phase.probabilities[phase.phase] if isinstance(phase, PhaseNow) else None,
+            true_phase=truth["phase"],
+            next_lull_in_s=lull.start_s - forecast.made_at_s if isinstance(lull, Lull) else None,
+            skill=None,
+            coverage80=None,
+            scored=0,
+            why_none="" if isinstance(period, Period) else period.reason,
+        )
+
+    def _look_at_links(self) -> None:
+        for link in self._service.links():
+            name = str(link.link)
+            if not isinstance(link.probability, float):
+                continue
+            if link.probability >= WARN_AT and name not in self._warned:
+                causes = tuple(f"{cause.job} {cause.share_ratio:.0%}" for cause in link.causes[:2])
+                self._warned[name] = (time.time(), link.probability, causes)
+                self._say(_warning(link, causes, time.time()))
+            elif link.probability < WARN_AT / 2 and name in self._warned and not self._was_hot(name):
+                self._alarms.append((name, self._warned.pop(name)[0]))
+
+    def _was_hot(self, name: str) -> bool:
+        since_s = self._warned[name][0]
+        return any(over["link"] == name and over["start_s"] >= since_s for over in self._truth["overloads"])
+
+    def _look_at_advice(self) -> bool:
+        """True once an applied advice has its grade."""
+        for record in self._service.advice():
+            if record.advice.kind != "shift" or record.receipt is None:
+                continue
+            if self.report.applied_at_s is None:
+                self.report.applied_at_s = record.receipt.applied_at_s
+                self._say(f"applied: {record.receipt.detail}")
+                self._say(f"why: {record.advice.reason}")
+            if record.grade is not None:
+                self.report.advice = record
+                self._say(f"graded {record.grade.verdict}: {record.grade.reason}")
+                return True
+        return False
+
+    def close(self) -> DemoReport:
+        """Fill in the report and say what is missing or wrong in it."""
+        report = self.report
+        report.duration_s = self._elapsed_s()
+        report.samples = int(self._service.health().counters["gpucast_samples_received_total"])
+        report.false_alarms = len(self._alarms)
+        self._close_jobs()
+        self._close_links()
+        self._judge()
+        return report
+
+    def _close_jobs(self) -> None:
+        rows = self._service.accuracy()
+        current = {str(forecast.job): forecast for forecast in self._service.jobs()}
+        for truth in self._truth.get("jobs", []):
+            name = truth["id"]
+            forecast = current.get(name)
+            if forecast is None:
+                self.report.failures.append(f"{name} was never seen")
+                continue
+            finding = self._finding(forecast, truth)
+            if name in self._found:
+                # The period as first found, beside the truth of that moment: later both change by acting.
+                first = self._found[name]
+                finding.true_period_s, finding.found_period_s = first.true_period_s, first.found_period_s
+                finding.found_after_s = first.found_after_s
+            mine = [row for row in rows if row.subject == name and row.scored]
+            if mine:
+                finding.skill = float(np.median([row.skill for row in mine]))
+                finding.coverage80 = float(np.mean([row.coverage80 for row in mine if row.coverage80 is not None]))
+                finding.scored = sum(row.scored for row in mine)
+            self.report.jobs.append(finding)
+
+    def _close_links(self) -> None:
+        report = self.report
+        for name, (warned_s, probability, causes) in sorted(self._warned.items(), key=lambda item: item[1][0]):
+            starts = [o["start_s"] for o in self._truth["overloads"] if o["link"] == name and o["start_s"] > warned_s]
+            if not starts:
+                continue
+            report.warned_link, report.warned_at_s, report.warned_probability = name, warned_s, probability
+            report.overload_at_s, report.lead_s, report.causes = starts[0], starts[0] - warned_s, list(causes)
+            break
+        if report.applied_at_s is not None and report.warned_link and report.advice is not None:
+            effect = report.advice.advice.predicted
+            window_s = effect.window_s if effect is not None else 20.0
+            report.overload_before_ratio = self._overload_ratio(report.applied_at_s - window_s, report.applied_at_s)
+            now_s = float(self._truth["now_s"])
+            report.overload_after_ratio = self._overload_ratio(now_s - window_s / 2, now_s)
+
+    def _overload_ratio(self, from_s: float, to_s: float) -> float:
+        """True share of the time in which the warned link was overloaded."""
+        total = 0.0
+        for over in self._truth["overloads"]:
+            if over["link"] == self.report.warned_link:
+                end_s = to_s if over["end_s"] is None else min(over["end_s"], to_s)
+                total += max(0.0, end_s - max(over["start_s"], from_s))
+        return total / (to_s - from_s)
+
+    def _judge(self) -> None:
+        report, wrong = self.report, self.report.failures
+        if report.first_forecast_s is None:
+            wrong.append("no forecast was made")
+        for finding in report.jobs:
+            if finding.error_ratio is None:
+                wrong.append(f"{finding.job}: no period was found ({finding.why_none})")
+            elif finding.error_ratio > PERIOD_TOLERANCE:
+                wrong.append(f"{finding.job}: the period is off by {finding.error_ratio:.1%}")
+        skills = [finding.skill for finding in report.jobs if finding.skill is not None]
+        if not skills or np.median(skills) <= 0:
+            wrong.append("the served forecasts did not beat persistence")
+        if report.lead_s is None:
+            wrong.append("no overload was announced before it came")
+        if report.advice is None or report.advice.grade is None:
+            wrong.append("no advice was applied and graded")
+        elif report.advice.grade.verdict not in {"inside", "better"}:
+            wrong.append(f"the advice was graded {report.advice.grade.verdict}: {report.advice.grade.reason}")
+
+
+def _truth(base_url: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{base_url}/control/state", timeout=5) as reply:
+        truth: dict[str, Any] = json.loads(reply.read())
+    return truth
+
+
+def _recent_period_s(truth: dict[str, Any]) -> float:
+    """Median spacing of the newest iterations; checkpoints and evaluations stand between some of them."""
+    starts = truth["iteration_starts_s"][-8:]
+    return float(np.median(np.diff(starts))) if len(starts) > 2 else float(truth["period_s"])
+
+
+def _warning(link: LinkForecast, causes: tuple[str, ...], now_s: float) -> str:
+    onset = "" if link.onset_s is None else f", first in about {max(0.0, link.onset_s - now_s):.0f} s"
+    by = f", by {' and '.join(causes)}" if causes else ""
+    return f"warning: {link.link} passes {link.threshold_ratio:.0%} within {link.horizon_s:.0f} s with {link.probability:.0%}{onset}{by}"

@@ -1,0 +1,335 @@
+"""The running service: collect, keep, forecast, advise, act as far as allowed, grade. It answers ``Reads``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from api.accuracy import AccuracyBook
+from api.desk import AdviceDesk
+from api.forecast_worker import ForecastWorker
+from api.intake import Intake
+from api.reads import AccuracyRow, AdviceRecord, Health, History, TargetHealth
+from api.settings import Settings
+from features.frame import JobFrame, LinkFrame
+from features.ring import Ring
+from features.transforms.jobs import job_frame, job_views, link_frame
+from forecast.advisor.advise import advise
+from forecast.advisor.grade import grade
+from forecast.advisor.types import Advice, Forecasts, Grade, Limits
+from forecast.predict.settings import PredictSettings
+from forecast.predict.types import JobForecast, LinkForecast
+from forecast.predict.worker import PredictReply, PredictRequest
+from telemetry.catalogue import BY_NAME
+from telemetry.clock import Clock
+from telemetry.errors import ModelError
+from telemetry.ids import JobId, LinkId
+from telemetry.topology import ClusterSnapshot, Topology
+
+log = logging.getLogger("gpucast")
+
+FORGET_JOB_S = 900.0
+"""A job whose newest sample arrived longer ago than this is no longer listed."""
+
+
+class Source(Protocol):
+    """What feeds the service: a pool of exporters, or a Prometheus server."""
+
+    async def run(self) -> None:
+        """Collect until cancelled."""
+        ...
+
+    def status(self) -> list[TargetHealth]:
+        """Every target."""
+        ...
+
+    def topology(self) -> Topology:
+        """What its pages tell of the wiring."""
+        ...
+
+
+class Service:
+    """The loop and the state it leaves behind. Build it in ``api.wiring``.
+
+    Args:
+        settings: everything the user can set.
+        clock: wall and monotonic time.
+        ring: hot window in memory.
+        intake: takes batches.
+        source: feeds the intake.
+        worker: process that runs the models.
+        desk: keeps advice.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        ring: Ring,
+        intake: Intake,
+        source: Source,
+        worker: ForecastWorker,
+        desk: AdviceDesk,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._ring = ring
+        self._intake = intake
+        self._source = source
+        self._worker = worker
+        self._desk = desk
+        self._book = AccuracyBook()
+        self._frames: dict[JobId, JobFrame] = {}
+        self._link_frame: LinkFrame | None = None
+        self._reply = PredictReply()
+        self._jobs: dict[JobId, JobForecast] = {}
+        self._links: dict[str, LinkForecast] = {}
+        self._counters: Counter[str] = Counter()
+        self._problem = ""
+        self._started_s = clock.now()
+        self._started_monotonic_s = clock.monotonic()
+        self.first_forecast_after_s: float | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled; then flush and release everything."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._source.run())
+                tasks.create_task(self._intake.run())
+                tasks.create_task(self._forecast_for_ever())
+        finally:
+            self._worker.close()
+            await self._intake.close()
+
+    async def _forecast_for_ever(self) -> None:
+        every_s = self._settings.forecast.every_s
+        while True:
+            began_s = self._clock.monotonic()
+            try:
+                await self.forecast_once()
+                self._problem = ""
+            except ModelError as error:
+                self._problem = str(error)
+                self._counters["gpucast_forecast_rounds_failed_total"] += 1
+            except Exception:
+                # The loop outlives any one round: the next may see better data.
+                log.exception("a round of forecasts failed")
+                self._problem = "the last round of forecasts failed; the log has the details"
+                self._counters["gpucast_forecast_rounds_failed_total"] += 1
+            await asyncio.sleep(max(0.05, every_s - (self._clock.monotonic() - began_s)))
+
+    async def forecast_once(self) -> None:
+        """One round: frames, forecasts, advice, grades."""
+        now_s = self._clock.now()
+        request = await asyncio.to_thread(self._request, now_s)
+        reply = await self._worker.predict(request)
+        self._counters["gpucast_forecast_rounds_total"] += 1
+        for kind, count in reply.errors.items():
+            self._counters[f'gpucast_model_errors_total{{kind="{kind}"}}'] += count
+        for message in reply.messages:
+            log.warning(message)
+        self._keep(request, reply)
+        self._score(request, reply)
+        await self._advise(now_s)
+
+    def _request(self, now_s: float) -> PredictRequest:
+        chosen = self._settings.forecast
+        allocations = self._ring.allocations(now_s, chosen.window_s)
+        frames = tuple(
+            frame
+            for view in job_views(allocations, now_s)
+            if now_s - (frame := job_frame(self._ring, view, now_s=now_s, window_s=chosen.window_s)).received_s
+            < FORGET_JOB_S
+        )
+        links = link_frame(self._ring, now_s=now_s, window_s=chosen.window_s)
+        return PredictRequest(
+            now_s=now_s,
+            jobs=frames,
+            links=links if links.links else None,
+            topology=self._source.topology(),
+            settings=PredictSettings(
+                horizon_s=chosen.horizon_s,
+                max_age_s=chosen.max_age_s,
+                threshold_ratio=self._settings.advice.threshold_ratio,
+                link_horizon_s=chosen.link_horizon_s,
+            ),
+        )
+
+    def _keep(self, request: PredictRequest, reply: PredictReply) -> None:
+        self._frames = {frame.job.job: frame for frame in request.jobs}
+        self._link_frame = request.links
+        self._reply = reply
+        for gone in set(self._jobs) - set(self._frames):
+            self._book.forget(str(gone))
+        self._jobs = {forecast.job: forecast for forecast in reply.jobs}
+        self._links = {str(forecast.link): forecast for forecast in reply.links}
+        if self.first_forecast_after_s is None and any(
+            not hasattr(path, "why") for job in reply.jobs for path in job.metrics.values()
+        ):
+            self.first_forecast_after_s = self._clock.monotonic() - self._started_monotonic_s
+
+    def _score(self, request: PredictRequest, reply: PredictReply) -> None:
+        for frame, forecast in zip(request.jobs, reply.jobs, strict=True):
+            self._book.settle(frame)
+            self._book.note(frame, forecast)
+        if request.links is not None:
+            self._book.settle_links(request.links)
+            for link in reply.links:
+                self._book.note_link(link)
+
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster as the telemetry shows it."""
+        return ClusterSnapshot(
+            self._clock.now(), tuple(frame.job for frame in self._frames.values()), self._source.topology()
+        )
+
+    async def _advise(self, now_s: float) -> None:
+        chosen = self._settings.advice
+        limits = Limits(
+            threshold_ratio=chosen.threshold_ratio,
+            min_probability=chosen.min_probability,
+            min_skill=chosen.min_skill,
+            max_age_s=self._settings.forecast.max_age_s,
+        )
+        forecasts = Forecasts(dict(self._jobs), {forecast.link: forecast for forecast in self._links.values()})
+        snapshot = self.snapshot()
+        fresh = advise(snapshot, forecasts, limits, standing=self._desk.standing(), applied=self._desk.applied())
+        self._desk.offer(fresh, snapshot)
+        for record in self._desk.due():
+            # Backends may block on a network; the loop must not.
+            await asyncio.to_thread(self._desk.apply, record.advice.id, self._clock.now())
+        self._desk.settle(now_s, self._grade)
+
+    def _grade(self, advice: Advice, from_s: float) -> Grade | None:
+        if self._link_frame is None or advice.link is None:
+            return None
+        history = self._use_of(str(advice.link), self._settings.forecast.window_s)
+        if history is None:
+            return None
+        return grade(
+            advice,
+            history.at_s,
+            history.value,
+            threshold_ratio=self._settings.advice.threshold_ratio,
+            applied_at_s=from_s,
+            now_s=self._link_frame.data_at_s,
+        )
+
+    # ---- Reads
+
+    def now(self) -> float:
+        """Wall time, Unix seconds."""
+        return self._clock.now()
+
+    def jobs(self) -> list[JobForecast]:
+        """Newest forecast of every job, sorted by id."""
+        return [self._jobs[job] for job in sorted(self._jobs)]
+
+    def job(self, job: JobId) -> JobForecast | None:
+        """Newest forecast of one job."""
+        return self._jobs.get(job)
+
+    def job_history(self, job: JobId, metric: str, window_s: float) -> History | None:
+        """Actual values of a job's metric."""
+        frame = self._frames.get(job)
+        if frame is None or metric not in frame.totals.metric:
+            return None
+        totals = frame.totals
+        n = min(totals.n_points, int(window_s / totals.step_s) + 1)
+        at_s = frame.data_at_s - totals.step_s * np.arange(n - 1, -1, -1)
+        entry = BY_NAME.get(metric)
+        unit = entry.unit if entry is not None else ""
+        return History(metric, unit, at_s, totals.values[totals.metric.index(metric), totals.n_points - n :])
+
+    def phases(self, job: JobId) -> list[tuple[float, float, str]]:
+        """Past phases as (start_s, end_s, name)."""
+        return [(start, end, str(phase)) for start, end, phase in self._reply.phases.get(job, [])]
+
+    def links(self) -> list[LinkForecast]:
+        """Newest forecast of every link, highest probability first."""
+
+        def key(forecast: LinkForecast) -> tuple[float, float, str]:
+            chance = forecast.probability if isinstance(forecast.probability, float) else -1.0
+            return (-chance, -(forecast.use_ratio or 0.0), str(forecast.link))
+
+        return sorted(self._links.values(), key=key)
+
+    def link(self, link: LinkId) -> LinkForecast | None:
+        """Newest forecast of one link."""
+        return self._links.get(str(link))
+
+    def link_history(self, link: LinkId, window_s: float) -> History | None:
+        """Use ratio of a link."""
+        return self._use_of(str(link), window_s)
+
+    def _use_of(self, name: str, window_s: float) -> History | None:
+        frame = self._link_frame
+        if frame is None or name not in frame.links:
+            return None
+        row = frame.links.index(name)
+        n = min(frame.tx.n_points, int(window_s / frame.tx.step_s) + 1)
+        at_s = frame.data_at_s - frame.tx.step_s * np.arange(n - 1, -1, -1)
+        first = frame.tx.n_points - n
+        use = np.fmax(frame.tx.values[row, first:], frame.rx.values[row, first:]) / frame.capacity_bytes_per_s[row]
+        return History("link_use_ratio", "ratio", at_s, use)
+
+    def advice(self) -> list[AdviceRecord]:
+        """Every advice kept, newest first."""
+        return self._desk.records()
+
+    def advice_by_id(self, advice_id: str) -> AdviceRecord | None:
+        """One advice."""
+        return self._desk.get(advice_id)
+
+    def decide(self, advice_id: str, verb: str) -> AdviceRecord:
+        """Record what a person decided; an approved advice acts in the next round."""
+        return self._desk.decide(advice_id, verb, self._clock.now())
+
+    def accuracy(self) -> list[AccuracyRow]:
+        """Live accuracy."""
+        return self._book.rows()
+
+    def health(self) -> Health:
+        """Readiness, sources, own counters."""
+        targets = tuple(self._source.status())
+        reasons = self._reasons(targets)
+        missing: dict[str, str] = {}
+        for frame in self._frames.values():
+            missing.update(frame.missing)
+        present = {metric for frame in self._frames.values() for metric in frame.totals.metric}
+        counters = {
+            **self._counters,
+            "gpucast_samples_received_total": float(self._intake.samples_total),
+            "gpucast_samples_stored_total": float(self._intake.stored_total),
+            "gpucast_samples_dropped_total": float(self._intake.dropped_total),
+            "gpucast_store_failures_total": float(self._intake.failures_total),
+            "gpucast_worker_restarts_total": float(self._worker.restarts_total),
+        }
+        return Health(
+            ready=not reasons,
+            reasons=tuple(reasons),
+            targets=targets,
+            missing_fields={name: why for name, why in missing.items() if name not in present},
+            counters=counters,
+            started_s=self._started_s,
+        )
+
+    def _reasons(self, targets: Sequence[TargetHealth]) -> list[str]:
+        reasons = []
+        if self._intake.problem:
+            reasons.append(f"samples cannot be stored: {self._intake.problem}")
+        if not any(target.up for target in targets):
+            down = next((target.last_error for target in targets if target.last_error), "none has answered yet")
+            reasons.append(f"none of {len(targets)} sources gives samples: {down}")
+        if self._problem:
+            reasons.append(self._problem)
+        return reasons
+
+
+Ready = Callable[[str], None]

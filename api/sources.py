@@ -1,0 +1,135 @@
+"""What feeds the service: exporters read directly, or a Prometheus server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from api.reads import TargetHealth
+from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
+from collectors.cadence import Cadence, CadenceLimits
+from collectors.pool import OnBatch, ScrapePool
+from collectors.scrape import ExporterCollector, open_session
+from telemetry.clock import Clock
+from telemetry.errors import ConfigError
+from telemetry.topology import Topology
+
+SD_TIMEOUT_S = 10.0
+SD_MAX_BYTES = 64 * 2**20
+
+
+class ExporterSource:
+    """Every exporter of the settings, side by side.
+
+    Args:
+        settings: targets and limits.
+        on_batch: where batches go.
+        clock: wall clock.
+    """
+
+    def __init__(self, settings: ScrapeSettings, on_batch: OnBatch, clock: Clock) -> None:
+        self._settings = settings
+        self._limits = CadenceLimits(max_scrapes_per_s=settings.max_scrapes_per_s, fixed_s=settings.interval_s)
+        self._pool = ScrapePool(on_batch, clock, self._limits)
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        targets = list(self._settings.targets)
+        if self._settings.targets_from:
+            targets = await asyncio.to_thread(discover, self._settings.targets_from)
+        async with open_session() as session:
+            try:
+                for target in targets:
+                    collector = ExporterCollector(
+                        target.url,
+                        session,
+                        node=target.node,
+                        cadence=Cadence(self._limits),
+                        timeout_s=self._settings.timeout_s,
+                        max_bytes=self._settings.max_bytes,
+                    )
+                    self._pool.add(collector)
+                await asyncio.Event().wait()
+            finally:
+                await self._pool.stop()
+
+    def status(self) -> list[TargetHealth]:
+        """Every target."""
+        return _status(self._pool)
+
+    def topology(self) -> Topology:
+        """What the pages tell of the wiring."""
+        return self._pool.topology()
+
+
+class PrometheusSource:
+    """One Prometheus-compatible server.
+
+    Args:
+        settings: address and limits.
+        on_batch: where batches go.
+        clock: wall clock.
+    """
+
+    def __init__(self, settings: PrometheusSettings, on_batch: OnBatch, clock: Clock) -> None:
+        self._settings = settings
+        self._pool = ScrapePool(on_batch, clock, CadenceLimits(fixed_s=settings.poll_s))
+        self._topology: Topology = Topology()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        from collectors.prometheus import PrometheusCollector
+
+        collector = PrometheusCollector(self._settings.url, timeout_s=self._settings.timeout_s)
+        try:
+            self._pool.add(
+                collector,
+                cadence=Cadence(CadenceLimits(fixed_s=self._settings.poll_s)),
+                lookback_s=self._settings.backfill_s,
+            )
+            await asyncio.Event().wait()
+        finally:
+            await self._pool.stop()
+
+    def status(self) -> list[TargetHealth]:
+        """The server."""
+        return _status(self._pool)
+
+    def topology(self) -> Topology:
+        """What the server's series tell of the wiring."""
+        return self._pool.topology()
+
+
+def _status(pool: ScrapePool) -> list[TargetHealth]:
+    return [TargetHealth(**asdict(status)) for status in pool.statuses()]
+
+
+def discover(url: str) -> list[TargetSettings]:
+    """The targets that a Prometheus http_sd address lists.
+
+    Raises:
+        ConfigError: no answer, or not such a list.
+    """
+    try:
+        with urllib.request.urlopen(url, timeout=SD_TIMEOUT_S) as reply:
+            groups = json.loads(reply.read(SD_MAX_BYTES))
+        targets = [target for group in groups for target in _targets(group)]
+    except (urllib.error.URLError, TimeoutError, OSError) as error:
+        raise ConfigError(f"targets_from {url} gives no answer: {getattr(error, 'reason', error)}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"targets_from {url} is not a Prometheus http_sd list: {error}") from error
+    if not targets:
+        raise ConfigError(f"targets_from {url} lists no target")
+    return targets
+
+
+def _targets(group: dict[str, Any]) -> Sequence[TargetSettings]:
+    labels = group.get("labels", {})
+    scheme, path = labels.get("__scheme__", "http"), labels.get("__metrics_path__", "/metrics")
+    node = labels.get("node", labels.get("instance", ""))
+    return [TargetSettings(url=f"{scheme}://{host}{path}", node=node) for host in group["targets"]]

@@ -1,0 +1,172 @@
+"""The one place where the service is put together; tests put it together with other parts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import uvicorn
+from fastapi import FastAPI
+from forecast.backends.dry_run import DryRunBackend
+
+from api.desk import AdviceDesk
+from api.forecast_worker import ForecastWorker
+from api.http.app import create_app
+from api.http.settings import HttpSettings
+from api.intake import Intake
+from api.service import Service
+from api.settings import Settings
+from api.sources import ExporterSource, PrometheusSource
+from collectors.wall_clock import WallClock
+from features.ring import Ring
+from features.store.duck import DuckStore
+from forecast.backends.base import Backend
+from telemetry.clock import Clock
+from telemetry.errors import ConfigError
+from telemetry.topology import ClusterSnapshot
+
+STOP_WITHIN_S = 5
+
+
+@dataclass(slots=True)
+class Built:
+    """A service that is put together and not yet running."""
+
+    service: Service
+    app: FastAPI
+    settings: Settings
+
+
+def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | None = None) -> Built:
+    """Put the service together.
+
+    Raises:
+        ConfigError: a backend that needs an address has none.
+        StoreError: the store cannot be opened.
+    """
+    clock = clock or WallClock()
+    service: Service | None = None
+
+    def snapshot() -> ClusterSnapshot:
+        assert service is not None  # the backend is only asked once the service runs
+        return service.snapshot()
+
+    chosen = backend or _backend(settings, clock, snapshot)
+    store = _open_store(settings)
+    ring = Ring(settings.forecast.window_s * 1.5)
+    intake = Intake(
+        ring,
+        store,
+        flush_s=settings.store.flush_s,
+        now=clock.now,
+        spill_after_s=settings.store.hot_window_s,
+    )
+    source = (
+        PrometheusSource(settings.prometheus, intake.take, clock)
+        if settings.prometheus.url
+        else ExporterSource(settings.scrape, intake.take, clock)
+    )
+    desk = AdviceDesk(chosen, settings.advice.modes)
+    service = Service(
+        settings, clock=clock, ring=ring, intake=intake, source=source, worker=ForecastWorker(), desk=desk
+    )
+    app = create_app(service, settings=HttpSettings(mode=desk.mode, backend=desk.backend_name))
+    return Built(service, app, settings)
+
+
+def _open_store(settings: Settings) -> DuckStore:
+    folder = settings.store.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make the data folder {folder}: {error.strerror}", mend="Choose another with --data-dir"
+        ) from error
+    return DuckStore(folder / "samples.duckdb", hot_window_s=settings.store.hot_window_s, cold_dir=folder / "cold")
+
+
+def _backend(settings: Settings, clock: Clock, snapshot: Callable[[], ClusterSnapshot]) -> Backend:
+    if settings.advice.backend == "dry_run":
+        return DryRunBackend(snapshot, clock)
+    if not settings.advice.backend_url:
+        raise ConfigError("advice.backend is simulator, but advice.backend_url is empty")
+    from forecast.simulator.backend import SimulatedBackend
+
+    return SimulatedBackend(settings.advice.backend_url, clock)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        ConfigError: the port is taken or may not be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {error.strerror}",
+            mend="Choose another with --port, or 0 for a free one",
+        ) from error
+    return sock
+
+
+@contextlib.asynccontextmanager
+async def running(built: Built, sock: socket.socket):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    """The service and its HTTP server, running while the context lasts. Gives the server's task."""
+    config = uvicorn.Config(
+        built.app, log_level="warning", access_log=False, timeout_graceful_shutdown=STOP_WITHIN_S, lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    service = asyncio.create_task(built.service.run(), name="service")
+    http = asyncio.create_task(server._serve([sock]), name="http")
+    try:
+        yield service
+    finally:
+        server.should_exit = True
+        service.cancel()
+        await asyncio.gather(service, http, return_exceptions=True)
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGINT or SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    sock = bind(settings.host, settings.port)
+    built = build(settings)
+    return asyncio.run(_serve(built, sock))
+
+
+async def _serve(built: Built, sock: socket.socket) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    host, port = sock.getsockname()[:2]
+    async with running(built, sock) as service:
+        shown = f"[{host}]" if ":" in host else host
+        logging.getLogger("gpucast").info("serving the page and the API at http://%s:%d", shown, port)
+        waiter = asyncio.create_task(stop.wait())
+        done, _ = await asyncio.wait({waiter, service}, return_when=asyncio.FIRST_COMPLETED)
+        waiter.cancel()
+        if service in done and not service.cancelled() and service.exception() is not None:
+            raise _reason(service.exception())
+    return 0
+
+
+def _reason(error: BaseException | None) -> BaseException:
+    """The first real error inside a group, so that the user reads one sentence."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert error is not None
+    return error
