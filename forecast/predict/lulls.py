@@ -59,11 +59,7 @@ def next_lull(cycle: DutyCycle, period: Period, now_s: float) -> Lull | Absence:
 
 def _next_after(any_start_s: float, period_s: float, now_s: float) -> float:
     """The first repetition of an instant that is not in the past."""
-    return (
-        float(any_start_s + np.ceil((now_s - any_start_s) / period_s - 1e-9) * period_s)
-        if any_start_s < now_s
-        else (float(any_start_s - np.floor((any_start_s - now_s) / period_s) * period_s))
-    )
+    return max(now_s, float(any_start_s + np.ceil((now_s - any_start_s) / period_s - 1e-9) * period_s))
 
 
 def _spread_s(cycle: DutyCycle, period: Period, start_s: float) -> float:

@@ -1,0 +1,1 @@
+"""Rules: each looks at forecasts and proposes, or says why not."""
