@@ -111,8 +111,10 @@ def overload_scenarios(pair: Superposition, offset_s: float) -> FloatArray:
     the same every time.
     """
     draws = np.random.default_rng(20240416).normal(size=(5, SCENARIOS))
-    full = _is_full(pair)
-    speed = 1.0 + (MOST_SPEEDUP - 1.0) * (np.arange(SCENARIOS) + 0.5) / SCENARIOS if full else np.ones(SCENARIOS)
+    # Circles that already add up to more than the link were not slowed by all of it. Small gains are likelier.
+    top = _top_load(pair)
+    most = max(0.0, MOST_SPEEDUP / max(top, 1.0) - 1.0) if top >= SATURATED_RATIO else 0.0
+    speed = 1.0 + most * ((np.arange(SCENARIOS) + 0.5) / SCENARIOS) ** 2
     out = np.empty(SCENARIOS)
     at_s = pair.times_s
     for s in range(SCENARIOS):
@@ -124,11 +126,11 @@ def overload_scenarios(pair: Superposition, offset_s: float) -> FloatArray:
     return out
 
 
-def _is_full(pair: Superposition) -> bool:
-    """Whether the mean circles fill the link today."""
+def _top_load(pair: Superposition) -> float:
+    """The highest use to which the mean circles add up today."""
     at_s = pair.times_s
     load = sum(m.weight * at_times(m.circle, m.circle.mean, at_s) for m in (pair.moved, pair.other))
-    return bool(np.max(load) + pair.background_ratio >= SATURATED_RATIO)
+    return float(np.max(load) + pair.background_ratio)
 
 
 def _curve(member: Member, height_z: float, period_z: float, at_s: FloatArray, start_s: float) -> FloatArray:
