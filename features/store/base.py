@@ -13,6 +13,9 @@ from telemetry.ids import SeriesKey
 from telemetry.jobs import Allocation
 from telemetry.samples import SampleBatch
 
+_NO_TIMES = np.empty(0, np.float64)
+_NO_REASONS = np.empty(0, np.uint8)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
@@ -35,7 +38,7 @@ class Series:
     @classmethod
     def empty(cls, key: SeriesKey) -> Series:
         """A series without samples."""
-        return cls(key, np.empty(0, np.float64), np.empty(0, np.float64), np.empty(0, np.uint8))
+        return cls(key, _NO_TIMES, _NO_TIMES, _NO_REASONS)
 
 
 @runtime_checkable

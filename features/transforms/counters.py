@@ -8,19 +8,20 @@ a reset: the counter grew by what it shows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from features.store.base import Series
-from features.transforms.grid import infer_step_s
+from features.transforms.grid import by_times, infer_step_s
 from telemetry.samples import Reason
 
 DIP_RATIO = 0.01
 MAX_GAP_STEPS = 5.0
 """A rate across a longer pause is one average, not observations; its slots stay missing."""
+EDGE_RATIO = 1e-6
 HOLD_SPACINGS = 1.75
 """The newest rate holds this many counter spacings past the newest reading, so that a counter read a moment
 before the grid's end still has a last value."""
@@ -127,50 +128,79 @@ def rates_on_grid(
     """
     values = np.full((len(series), n_points), np.nan)
     reason = np.full((len(series), n_points), np.uint8(Reason.NO_RATE))
-    edges_s = np.asarray(end_s - np.arange(n_points, -1, -1) * step_s)
+    if n_points == 0:
+        return values, reason
+    edges_s = end_s - np.arange(n_points, -1, -1, dtype=np.float64) * step_s
+    for rows, at_s, total in _growths([_until(one, end_s) for one in series]):
+        if at_s.shape[0] > 1:
+            values[rows] = _slot_rates(at_s, total, edges_s, step_s, max_gap_s)
     for row, one in enumerate(series):
-        known = one.at_s <= end_s
-        grown = growth(one if known.all() else _first(one, int(known.sum())))
-        if grown.at_s.shape[0] < 2:
-            if one.reason.shape[0] and bool((one.reason != 0).all()):
-                reason[row] = one.reason[-1]
-            continue
-        values[row] = _slot_rates(grown, edges_s, step_s, max_gap_s)
-        reason[row, ~np.isnan(values[row])] = np.uint8(Reason.OK)
+        if one.reason.shape[0] and bool((one.reason != 0).all()):
+            reason[row] = one.reason[-1]
+    reason[~np.isnan(values)] = np.uint8(Reason.OK)
     return values, reason
 
 
-def _first(series: Series, count: int) -> Series:
+def _until(series: Series, end_s: float) -> Series:
+    if series.at_s.shape[0] == 0 or series.at_s[-1] <= end_s:
+        return series
+    count = int(np.searchsorted(series.at_s, end_s, side="right"))
     return Series(series.key, series.at_s[:count], series.value[:count], series.reason[:count], series.received_s)
 
 
+def _growths(
+    series: Sequence[Series],
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]]:
+    """Growth of many counters: (rows, times, totals (n_rows, n_times)), together where times are shared."""
+    for rows in by_times(series):
+        at_s = series[rows[0]].at_s
+        value = np.array([series[row].value for row in rows])
+        plain = ~(np.diff(value, axis=1) < 0).any(axis=1) & ~np.isnan(value).any(axis=1)
+        if plain.any():
+            yield rows[plain], at_s, value[plain] - value[plain, :1]
+        for row in rows[~plain]:
+            grown = growth(series[row])
+            yield np.array([row]), grown.at_s, grown.total[None, :]
+
+
 def _slot_rates(
-    grown: Growth, edges_s: NDArray[np.float64], step_s: float, max_gap_s: float | None
+    at_s: NDArray[np.float64],
+    total: NDArray[np.float64],
+    edges_s: NDArray[np.float64],
+    step_s: float,
+    max_gap_s: float | None,
 ) -> NDArray[np.float64]:
-    spacing_s = infer_step_s(grown.at_s)
+    """(n_rows, n_points) average rate between neighbouring edges, of growth ``total`` (n_rows, n_times)."""
+    spacing_s = infer_step_s(at_s)
     limit_s = MAX_GAP_STEPS * max(step_s, spacing_s) if max_gap_s is None else max_gap_s
-    total = np.interp(edges_s, grown.at_s, grown.total, left=np.nan, right=np.nan)
-    after = np.clip(np.searchsorted(grown.at_s, edges_s, side="left"), 1, grown.at_s.shape[0] - 1)
-    pause_s = grown.at_s[after] - grown.at_s[after - 1]
-    strictly_inside = (edges_s > grown.at_s[after - 1]) & (edges_s < grown.at_s[after])
-    total[(pause_s > limit_s) & strictly_inside] = np.nan
-    rates = np.diff(total) / step_s
-    # A slot whose edges are both readings may still span a pause that lies between them.
-    longest_s = np.maximum(pause_s[1:], 0.0)
-    rates[(longest_s > limit_s) & (edges_s[:-1] <= grown.at_s[after[1:] - 1])] = np.nan
-    np.maximum(rates, 0.0, out=rates)
-    return _hold_newest(rates, grown, edges_s, HOLD_SPACINGS * spacing_s, limit_s)
+    after = np.clip(np.searchsorted(at_s, edges_s, side="left"), 1, at_s.shape[0] - 1)
+    before_s, pause_s = at_s[after - 1], at_s[after] - at_s[after - 1]
+    part = (edges_s - before_s) / pause_s
+    # Epoch seconds in a float64 are good to 0.2 us: an edge that near to a reading stands on it.
+    near = EDGE_RATIO * step_s / pause_s
+    part = np.where(np.abs(part) <= near, 0.0, np.where(np.abs(part - 1) <= near, 1.0, part))
+    known = (part >= 0) & (part <= 1) & ~((pause_s > limit_s) & (part > 0) & (part < 1))
+    at_edge = total[:, after - 1] + part * (total[:, after] - total[:, after - 1])
+    rates = np.maximum(np.diff(at_edge, axis=1) / step_s, 0.0)
+    # Both edges may be readings and still have a long pause between them.
+    paused = np.r_[0, np.cumsum(np.diff(at_s) > limit_s)]
+    spans = paused[after[1:] - (part[1:] < 1)] > paused[after[:-1] - (part[:-1] < 1)]
+    rates[:, ~(known[1:] & known[:-1]) | spans] = np.nan
+    _hold_newest(rates, at_s, total, edges_s, HOLD_SPACINGS * spacing_s, limit_s)
+    return rates
 
 
 def _hold_newest(
-    rates: NDArray[np.float64], grown: Growth, edges_s: NDArray[np.float64], hold_s: float, limit_s: float
-) -> NDArray[np.float64]:
-    """Fill slots that end after the newest reading, while it is young."""
-    last_s = grown.at_s[-1]
-    pause_s = last_s - grown.at_s[-2]
-    if pause_s > limit_s:
-        return rates
-    newest = (grown.total[-1] - grown.total[-2]) / pause_s
-    young = np.isnan(rates) & (edges_s[1:] > last_s) & (edges_s[1:] - last_s <= hold_s)
-    rates[young] = newest
-    return rates
+    rates: NDArray[np.float64],
+    at_s: NDArray[np.float64],
+    total: NDArray[np.float64],
+    edges_s: NDArray[np.float64],
+    hold_s: float,
+    limit_s: float,
+) -> None:
+    """Fill slots that end after the newest reading, while it is young; in place."""
+    pause_s = at_s[-1] - at_s[-2]
+    late_s = edges_s[1:] - at_s[-1]
+    young = (late_s > EDGE_RATIO * hold_s) & (late_s <= hold_s)
+    if pause_s <= limit_s and young.any():
+        rates[:, young] = ((total[:, -1] - total[:, -2]) / pause_s)[:, None]

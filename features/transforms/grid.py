@@ -53,7 +53,9 @@ def infer_step_s(at_s: NDArray[np.float64]) -> float:
     The mean of the spacings within half of the median: the median ignores gaps, the mean then averages jitter
     away. Snapped to two digits where that is within 1 %, so that 0.998 s is 1 s.
     """
-    spacing_s = np.diff(np.unique(at_s))
+    spacing_s = np.diff(at_s)
+    if not (spacing_s > 0).all():
+        spacing_s = np.diff(np.unique(at_s))
     if spacing_s.shape[0] == 0:
         return float("nan")
     median_s = float(np.median(spacing_s))
@@ -61,6 +63,18 @@ def infer_step_s(at_s: NDArray[np.float64]) -> float:
     step_s = float(usual.mean())
     snapped_s = float(f"{step_s:.2g}")
     return snapped_s if abs(snapped_s - step_s) <= SNAP_RATIO * step_s else step_s
+
+
+def by_times(series: Sequence[Series]) -> list[NDArray[np.intp]]:
+    """Positions of the series grouped by equal time arrays; what one scrape gave shares its times."""
+    groups: dict[bytes, list[int]] = {}
+    seen: dict[int, list[int]] = {}
+    for place, one in enumerate(series):
+        group = seen.get(id(one.at_s))
+        if group is None:
+            group = seen[id(one.at_s)] = groups.setdefault(one.at_s.tobytes(), [])
+        group.append(place)
+    return [np.asarray(group, np.intp) for group in groups.values()]
 
 
 def to_grid(
@@ -84,51 +98,77 @@ def to_grid(
     """
     values = np.full((len(series), n_points), np.nan)
     reason = np.full((len(series), n_points), np.uint8(Reason.NOT_OBSERVED))
-    if not series or n_points == 0:
+    if n_points == 0:
         return values, reason
-    seen_s = np.full(values.shape, -np.inf)
-    count = np.array([one.at_s.shape[0] for one in series])
-    row = np.repeat(np.arange(len(series)), count)
-    at_s = np.concatenate([one.at_s for one in series])
-    why = np.concatenate([one.reason for one in series])
-    value = np.concatenate([one.value for one in series])
-    slot = np.ceil((at_s - end_s) / step_s - LATE_RATIO).astype(np.int64) + n_points - 1
-    inside = (slot >= 0) & (slot < n_points) & (at_s <= end_s)
-    # Missing readings first: of repeated cells numpy keeps the last assignment, and a good reading must win.
-    for wanted in (inside & (why != 0), inside & (why == 0)):
-        cell = (row[wanted], slot[wanted])
-        values[cell] = value[wanted]
-        reason[cell] = why[wanted]
-        seen_s[cell] = at_s[wanted]
-    _hold(
-        values,
-        reason,
-        seen_s,
-        grid_times(step_s, end_s, n_points),
-        HOLD_STEPS * step_s if max_fill_s is None else max_fill_s,
-    )
+    grid_s = grid_times(step_s, end_s, n_points)
+    hold_s = HOLD_STEPS * step_s if max_fill_s is None else max_fill_s
+    for rows in by_times(series):
+        at_s = series[rows[0]].at_s
+        slot = np.ceil((at_s - end_s) / step_s - LATE_RATIO).astype(np.int64) + n_points - 1
+        inside = np.flatnonzero((slot >= 0) & (slot < n_points) & (at_s <= end_s))
+        if inside.shape[0] == 0:
+            continue
+        part = slice(int(inside[0]), int(inside[-1]) + 1)
+        _place(
+            values,
+            reason,
+            rows,
+            slot[part],
+            np.array([series[row].value[part] for row in rows]),
+            np.array([series[row].reason[part] for row in rows]),
+        )
+        _hold(values, reason, rows, slot[part], at_s[part], grid_s, hold_s)
     return values, reason
+
+
+def _place(
+    values: NDArray[np.float64],
+    reason: NDArray[np.uint8],
+    rows: NDArray[np.intp],
+    slot: NDArray[np.int64],
+    value: NDArray[np.float64],
+    why: NDArray[np.uint8],
+) -> None:
+    """Write readings (n_rows, n_times) that share their slots (n_times,) into their rows; in place.
+
+    Of repeated cells numpy keeps the last assignment, so the last reading of a slot stays; missing readings go
+    first, so that a good one in the same slot wins.
+    """
+    if not why.any():
+        if slot.shape[0] == slot[-1] - slot[0] + 1 and bool((np.diff(slot) == 1).all()):
+            values[rows, slot[0] : slot[-1] + 1] = value
+            reason[rows, slot[0] : slot[-1] + 1] = np.uint8(Reason.OK)
+            return
+        values[rows[:, None], slot] = value
+        reason[rows[:, None], slot] = np.uint8(Reason.OK)
+        return
+    for wanted in (why != 0, why == 0):
+        row, time = np.nonzero(wanted)
+        values[rows[row], slot[time]] = value[row, time]
+        reason[rows[row], slot[time]] = why[row, time]
 
 
 def _hold(
     values: NDArray[np.float64],
     reason: NDArray[np.uint8],
-    seen_s: NDArray[np.float64],
+    rows: NDArray[np.intp],
+    slot: NDArray[np.int64],
+    at_s: NDArray[np.float64],
     grid_s: NDArray[np.float64],
     max_fill_s: float,
 ) -> None:
     """Fill slots without a reading from the last slot that had one, if that is young enough; in place."""
-    empty = reason == Reason.NOT_OBSERVED
-    if max_fill_s <= 0 or not empty.any():
+    seen_s = np.full(grid_s.shape, np.nan)
+    seen_s[slot] = at_s
+    empty = np.isnan(seen_s)
+    last = np.maximum.accumulate(np.where(empty, -1, np.arange(grid_s.shape[0])))
+    with np.errstate(invalid="ignore"):
+        column = np.flatnonzero(empty & (last >= 0) & (grid_s - seen_s[last] <= max_fill_s))
+    if column.shape[0] == 0:
         return
-    n_points = values.shape[1]
-    last = np.maximum.accumulate(np.where(empty, -1, np.arange(n_points)), axis=1)
-    row, column = np.nonzero(empty & (last >= 0))
-    source = last[row, column]
-    take = (grid_s[column] - seen_s[row, source] <= max_fill_s) & (reason[row, source] == Reason.OK)
-    row, column, source = row[take], column[take], source[take]
-    values[row, column] = values[row, source]
-    reason[row, column] = np.uint8(Reason.OK)
+    source = reason[rows[:, None], last[column]]
+    values[rows[:, None], column] = values[rows[:, None], last[column]]
+    reason[rows[:, None], column] = np.where(source == Reason.OK, Reason.OK, Reason.NOT_OBSERVED).astype(np.uint8)
 
 
 def gaps(values: NDArray[np.float64], step_s: float, end_s: float) -> list[GridGap]:

@@ -6,6 +6,7 @@ The same code runs on the ring of the running service and on the store of a back
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from features.transforms.links import (
 )
 from features.transforms.refresh import refresh_step_s
 from telemetry.catalogue import BY_NAME, Level
-from telemetry.ids import JobId, LinkId, SeriesKey
+from telemetry.ids import GpuId, JobId, LinkId, SeriesKey
 from telemetry.jobs import Allocation, JobView
 from telemetry.samples import Reason
 
@@ -144,7 +145,7 @@ def job_frame(
     over = job.first_seen_s < job.last_seen_s < now_s - OVER_AFTER_S
     as_of_s = job.last_seen_s if over else now_s
     span_s = max(0.0, as_of_s - first_s)
-    keys, missing = _device_keys(job)
+    keys, missing = list(_device_keys(job.gpus)), _not_per_device(job.gpus)
     devices = reader.read(keys, as_of_s, span_s)
     ports = list(port_keys) or _port_keys(reader, job.nodes)
     traffic = reader.read(ports, as_of_s, span_s)
@@ -191,18 +192,27 @@ def job_frame(
     )
 
 
-def _device_keys(job: JobView) -> tuple[list[SeriesKey], dict[str, str]]:
-    """Series that the job's devices may have, metric by metric, and what they cannot have."""
-    keys: list[SeriesKey] = []
-    missing: dict[str, str] = {}
-    whole = [str(gpu) for gpu in job.gpus if not gpu.mig]
-    every = [str(gpu) for gpu in job.gpus]
-    for metric in FRAME_METRICS:
-        of_card = BY_NAME[metric].level is Level.GPU
-        keys.extend(SeriesKey(metric, entity) for entity in (whole if of_card else every))
-        if of_card and not whole:
-            missing[metric] = f"{metric} is measured per card, and this job has only MIG slices of cards"
-    return keys, missing
+@lru_cache(maxsize=4096)
+def _device_keys(gpus: tuple[GpuId, ...]) -> tuple[SeriesKey, ...]:
+    """Series that the devices may have, metric by metric; figures of a card only for whole cards."""
+    whole = [str(gpu) for gpu in gpus if not gpu.mig]
+    every = [str(gpu) for gpu in gpus]
+    return tuple(
+        SeriesKey(metric, entity)
+        for metric in FRAME_METRICS
+        for entity in (whole if BY_NAME[metric].level is Level.GPU else every)
+    )
+
+
+def _not_per_device(gpus: Sequence[GpuId]) -> dict[str, str]:
+    """What cannot be known of a job that has no whole card."""
+    if not gpus or any(not gpu.mig for gpu in gpus):
+        return {}
+    return {
+        metric: f"{metric} is measured per card, and this job has only MIG slices of cards"
+        for metric in FRAME_METRICS
+        if BY_NAME[metric].level is Level.GPU
+    }
 
 
 def _port_keys(reader: Reader, nodes: Sequence[str]) -> list[SeriesKey]:
@@ -234,7 +244,7 @@ def _rows_with_values(
     for metric in FRAME_METRICS:
         if metric in present or metric in missing:
             continue
-        codes = [one.reason for key, one in zip(keys, series, strict=True) if key.metric == metric]
+        codes = [series[i].reason for i, key in enumerate(keys) if key.metric == metric]
         missing[metric] = _why_missing(metric, np.concatenate(codes) if codes else np.empty(0, np.uint8), span_s)
     return keep
 

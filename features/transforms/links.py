@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from features.frame import Context, LinkFrame
 from features.store.base import Reader, Series
 from features.transforms.counters import rates_on_grid
-from features.transforms.grid import infer_step_s
+from features.transforms.grid import by_times, infer_step_s
 from telemetry.catalogue import DERIVED_RATE
 from telemetry.ids import SeriesKey
 
@@ -53,8 +53,7 @@ def typical_step_s(series: Sequence[Series], voters: int = STEP_VOTERS) -> float
     """Median spacing over some of the series, NaN when none has two samples."""
     spread = [one for one in series if one.at_s.shape[0] > 1]
     chosen = spread[:: max(1, len(spread) // voters)]
-    # Series of one layout share their time array: measure each array once.
-    steps = [infer_step_s(at_s) for at_s in {id(one.at_s): one.at_s for one in chosen}.values()]
+    steps = [infer_step_s(chosen[group[0]].at_s) for group in by_times(chosen)]
     return float(np.median(steps)) if steps else float("nan")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from features.store.base import Series
-from features.transforms.grid import infer_step_s
+from features.transforms.grid import by_times, infer_step_s
 
 VOTERS_PER_METRIC = 4
 MIN_CHANGES = 6
@@ -29,7 +29,7 @@ def refresh_step_s(series: Sequence[Series]) -> float:
     voters = _voters(series)
     if not voters:
         return float("nan")
-    read_step_s = min(infer_step_s(one.at_s) for one in voters)
+    read_step_s = min(infer_step_s(voters[group[0]].at_s) for group in by_times(voters))
     held = [_held_step_s(one, read_step_s) for one in voters]
     if any(step_s == 0.0 for step_s in held):
         return read_step_s
