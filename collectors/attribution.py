@@ -59,6 +59,11 @@ class Owner:
     job: JobId
     workload: str = ""
 
+    @property
+    def pod(self) -> tuple[JobId, str]:
+        """What counts as one user: containers of a pod are one."""
+        return self.job, "/".join(self.workload.split("/")[:2])
+
 
 def owner_of(labels: Mapping[str, str], rules: OwnerRules) -> Owner | None:
     """The user of the device that a line is about, None when the line names none."""
@@ -83,9 +88,4 @@ def group_of(pod: str, rules: OwnerRules) -> str:
 
 def sharers_of(owners: set[Owner]) -> int:
     """How many jobs or pods these owners are; containers of one pod count once."""
-    return len(
-        {
-            (owner.job, owner.workload.rsplit("/", 1)[0] if owner.workload.count("/") > 1 else owner.workload)
-            for owner in owners
-        }
-    )
+    return len({owner.pod for owner in owners})

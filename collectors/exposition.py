@@ -21,6 +21,9 @@ from telemetry.samples import FloatArray, Problem
 Note = tuple[Problem, str, int]
 """A problem, a sentence, and how many lines it touched."""
 
+_LATEST_S = 253_402_300_799.0
+"""End of the year 9999; a timestamp beyond is garbage."""
+
 _cut = cast("Callable[[bytes, slice], bytes]", operator.getitem)
 
 
@@ -205,7 +208,7 @@ def _read_tails_one_by_one(template: _Template, tails: tuple[bytes, ...]) -> Par
     unreadable = np.zeros(n, np.bool_)
     for index, tail in enumerate(tails):
         pair = read_tail(tail)
-        if pair is None:
+        if pair is None or abs(pair[1]) * template.stamp_unit_s > _LATEST_S:
             unreadable[index] = True
         else:
             value[index], at_s[index] = pair

@@ -43,10 +43,14 @@ def wiring_of(page: ParsedPage) -> tuple[Wiring, ...]:
     A host's end is described as ``node-01 mlx5_0`` or ``node-01 HCA-1`` (its NodeDescription): the first word is the
     host, the second the NIC.
     """
+    rows = zip(page.layout.names, page.layout.labels, strict=True)
+    return wiring_of_labels([labels for name, labels in rows if name == UPLINK_FIELD])
+
+
+def wiring_of_labels(rows: Iterable[Mapping[str, str]]) -> tuple[Wiring, ...]:
+    """Every cable told by label sets of the uplink family."""
     found: list[Wiring] = []
-    for name, labels in zip(page.layout.names, page.layout.labels, strict=True):
-        if name != UPLINK_FIELD:
-            continue
+    for labels in rows:
         switch, port = labels.get("switch") or labels.get("guid", ""), labels.get("port", "")
         far = labels.get("uplink", "").split()
         if not switch or not port or not far:

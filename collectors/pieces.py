@@ -1,0 +1,104 @@
+"""One device's samples from several label sets, made one series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from collectors.attribution import Owner
+from collectors.quality import Limits
+from telemetry.catalogue import ACTIVE_PORT_STATE, Metric, Source
+from telemetry.ids import GpuId, SeriesKey
+from telemetry.samples import CodeArray, FloatArray, Problem, Reason
+
+_STATE_METRIC = "port_state_id"
+Columns = tuple[FloatArray, FloatArray, CodeArray]
+"""Times in order, values, reasons."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meaning:
+    """What one label set stands for; ``part`` tells kinds of a window count apart."""
+
+    key: SeriesKey
+    metric: Metric
+    source: Source
+    limits: Limits
+    part: str
+    gpu: GpuId | None
+    owner: Owner | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """One label set's samples, judged."""
+
+    meaning: Meaning
+    at_s: FloatArray
+    value: FloatArray
+    reason: CodeArray
+
+
+def merge_pieces(pieces: list[Piece], notes: dict[tuple[Problem, str], int]) -> Columns:
+    """One series from several label sets of one device."""
+    if len(pieces) == 1:
+        piece = pieces[0]
+        return piece.at_s, piece.value, piece.reason
+    parts = sorted({piece.meaning.part for piece in pieces})
+    merged = [_merge_part([p for p in pieces if p.meaning.part == part], notes) for part in parts]
+    if len(merged) == 1:
+        return merged[0]
+    at_s = np.unique(np.concatenate([columns[0] for columns in merged]))
+    value, reason = np.zeros(at_s.shape), np.zeros(at_s.shape, np.uint8)
+    for part_at_s, part_value, part_reason in merged:
+        place = np.searchsorted(at_s, part_at_s)
+        value[place] += part_value
+        reason[place] = np.maximum(reason[place], part_reason)
+    value[reason != 0] = np.nan
+    return at_s, value, reason
+
+
+def _merge_part(pieces: list[Piece], notes: dict[tuple[Problem, str], int]) -> Columns:
+    """Where label sets overlap the one that began later wins, unless one is the device's own line."""
+    ordered = sorted(pieces, key=lambda piece: _precedence(piece, pieces))
+    rank = np.repeat(np.arange(len(ordered)), [piece.at_s.size for piece in ordered])
+    at_s = np.concatenate([piece.at_s for piece in ordered])
+    value = np.concatenate([piece.value for piece in ordered])
+    reason = np.concatenate([piece.reason for piece in ordered])
+    order = np.lexsort((rank, reason == 0, at_s))
+    at_s, value, reason, rank = at_s[order], value[order], reason[order], rank[order]
+    same = at_s[1:] == at_s[:-1]
+    clash = same & (value[1:] != value[:-1]) & (reason[1:] == 0) & (reason[:-1] == 0)
+    owned = [piece.meaning.owner is not None for piece in ordered]
+    alike = len(set(owned)) == 1 and not any(p.meaning.gpu and p.meaning.gpu.mig for p in ordered)
+    if alike and int(clash.sum()) > 1:  # once is a change of hands
+        text = f"{pieces[0].meaning.key.metric} comes in several series for one device, with different numbers"
+        notes[(Problem.DUPLICATE_SERIES, text)] = int(clash.sum())
+    last = np.append(~same, True)
+    return at_s[last], value[last], reason[last]
+
+
+def _precedence(piece: Piece, pieces: Sequence[Piece]) -> tuple[bool, bool, float]:
+    """Sort key, weakest first: a MIG line, then pods' lines, then the device's own line where it stays beside them."""
+    sliced = piece.meaning.gpu is not None and bool(piece.meaning.gpu.mig)
+    ownerless = piece.meaning.owner is None
+    beside = ownerless and any(
+        other is not piece and other.meaning.owner is not None and np.isin(piece.at_s, other.at_s).sum() > 1
+        for other in pieces
+    )
+    return not sliced, beside, float(piece.at_s[0])
+
+
+def close_down_ports(columns: dict[SeriesKey, Columns]) -> None:
+    """A port that is not active has no traffic figures: they are missing, not 0."""
+    states = {key.entity: data for key, data in columns.items() if key.metric == _STATE_METRIC}
+    for key, (at_s, value, reason) in columns.items():
+        if key.entity not in states or key.metric in (_STATE_METRIC, "port_physical_state_id"):
+            continue
+        state_at_s, state, _ = states[key.entity]
+        latest = np.searchsorted(state_at_s, at_s, side="right") - 1
+        known = state[np.maximum(latest, 0)]
+        down = np.isfinite(known) & (known != ACTIVE_PORT_STATE)
+        value[down], reason[down] = np.nan, Reason.NOT_MEASURED

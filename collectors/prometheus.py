@@ -1,0 +1,225 @@
+"""Read a Prometheus server: raw samples with their own times, or a stepped range, in pieces that the server bears."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from collectors.answer import Answer
+from collectors.attribution import OwnerRules
+from collectors.prometheus_api import PrometheusApi
+from collectors.series_map import SeriesMapper
+from collectors.wiring import Wiring, wiring_of_labels
+from telemetry.catalogue import BY_NAME, METRICS, NODE_NAME_FIELD, UPLINK_FIELD
+from telemetry.errors import BadReply, ConfigError, SourceError, SourceUnreachable
+from telemetry.ids import SeriesKey
+from telemetry.samples import Finding, Problem, SampleBatch, Window
+
+_MOST_POINTS = 11_000
+"""Prometheus refuses range queries with more points per series."""
+_LEAST_CHUNK_S = 30.0
+_FIELDS_PER_QUERY = 40
+"""Keeps the address of a query under 2 kB, which every proxy lets through."""
+_ASK_NAMES_AGAIN_S = 60.0
+
+
+class PrometheusCollector:
+    """One Prometheus server as a source of history.
+
+    Args:
+        url: of the server, such as ``http://127.0.0.1:9090``.
+        timeout_s: for each query.
+        step_s: None for raw samples; else values on a grid of this step, in which Prometheus repeats a lost target's
+            last value for up to 5 minutes.
+        chunk_s: longest span asked for at once; halved where the server says it is too much.
+        metrics: catalogue names to read; all when None.
+        rules: the site's naming of owners.
+        headers: sent with each query, such as an authorisation.
+
+    Raises:
+        ConfigError: an unknown metric, or a step or chunk that is not positive.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        timeout_s: float = 30.0,
+        step_s: float | None = None,
+        chunk_s: float = 3600.0,
+        metrics: Iterable[str] | None = None,
+        *,
+        rules: OwnerRules | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        wanted = [m.name for m in METRICS if m.sources] if metrics is None else list(metrics)
+        unknown = [name for name in wanted if name not in BY_NAME]
+        if unknown:
+            raise ConfigError(f"{unknown[0]} is not a metric of the catalogue", mend="gpucast names them with units")
+        if chunk_s <= 0 or (step_s is not None and step_s <= 0):
+            raise ConfigError("step and chunk of a Prometheus source must be above 0 s")
+        self.name = url.rstrip("/")
+        self.provides = frozenset(wanted)
+        self.wiring: tuple[Wiring, ...] = ()
+        self._step_s = step_s
+        self._chunk_s = chunk_s if step_s is None else min(chunk_s, step_s * (_MOST_POINTS - 1))
+        self._fields = sorted(source.field for name in wanted for source in BY_NAME[name].sources)
+        self._api = PrometheusApi(self.name, timeout_s=timeout_s, headers=headers)
+        self._mapper = SeriesMapper(self.name, rules)
+        self._present: list[str] = []
+        self._asked_at_s: float | None = None
+        self._lock = asyncio.Lock()
+
+    async def collect(self, window: Window) -> SampleBatch:
+        """Everything the server holds with ``start_s <= at_s <= end_s``.
+
+        Parts that fail are left out and reported; the rest is given back, marked partial.
+        """
+        async with self._lock:
+            return await asyncio.to_thread(self._collect, window)
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._api.close()
+
+    def _collect(self, window: Window) -> SampleBatch:
+        findings: list[Finding] = []
+        answers: list[Answer] = []
+        try:
+            self._learn_names(window)
+            for start_s, end_s in _chunks(window, self._chunk_s):
+                for fields in _groups(self._present, _FIELDS_PER_QUERY):
+                    answers += self._read(fields, start_s, end_s, findings)
+        except SourceUnreachable as dead:
+            problem = Problem.TIMEOUT if "within" in dead.message else Problem.UNREACHABLE
+            findings.append(Finding(problem, self.name, dead.message))
+        except SourceError as bad:
+            findings.append(Finding(Problem.QUERY_ERROR, self.name, bad.message))
+        if findings and any(answer.series for answer in answers):
+            findings.append(Finding(Problem.PARTIAL, self.name, "a part of the window could not be read"))
+        told = [answer for answer in answers if answer.state != "no_data"]
+        if not told:
+            if not findings:
+                text = "no_data: the server holds no sample of a known metric in the window"
+                findings.append(Finding(Problem.EMPTY, self.name, text))
+            return SampleBatch.empty(source=self.name, findings=findings, received_s=window.end_s)
+        batch = self._mapper.batch(told, window.end_s, start_s=window.start_s, end_s=window.end_s)
+        return _with_findings(batch, findings)
+
+    def _learn_names(self, window: Window) -> None:
+        """Which families the server has, which host stands behind which instance, and the wiring."""
+        if self._asked_at_s is not None and 0 <= window.end_s - self._asked_at_s < _ASK_NAMES_AGAIN_S:
+            return
+        names = set(self._api.metric_names())
+        self._present = [name for name in self._fields if name in names]
+        if NODE_NAME_FIELD in names:
+            rows = [series.labels for series in self._api.instant(NODE_NAME_FIELD, window.end_s).series]
+            self._mapper.name_nodes(
+                {row["instance"]: row["nodename"] for row in rows if row.get("instance") and row.get("nodename")}
+            )
+        if UPLINK_FIELD in names:
+            rows = [series.labels for series in self._api.instant(UPLINK_FIELD, window.end_s).series]
+            self.wiring = wiring_of_labels(rows)
+        self._asked_at_s = window.end_s if self._present else None
+
+    def _read(self, fields: Sequence[str], start_s: float, end_s: float, findings: list[Finding]) -> list[Answer]:
+        """The fields over a span; halves the span, then the fields, while the server says it is too much."""
+        try:
+            return [self._ask(fields, start_s, end_s)]
+        except BadReply as bad:
+            span_s = end_s - start_s
+            if bad.retry_smaller and span_s > 2 * _LEAST_CHUNK_S:
+                middle_s = start_s + span_s / 2
+                left = self._read(fields, start_s, middle_s, findings)
+                return left + self._read(fields, middle_s, end_s, findings)
+            if bad.retry_smaller and len(fields) > 1:
+                middle = len(fields) // 2
+                left = self._read(fields[:middle], start_s, end_s, findings)
+                return left + self._read(fields[middle:], start_s, end_s, findings)
+            findings.append(Finding(Problem.QUERY_ERROR, self.name, bad.message))
+            return []
+
+    def _ask(self, fields: Sequence[str], start_s: float, end_s: float) -> Answer:
+        selector = f'{{__name__=~"{"|".join(fields)}"}}'
+        if self._step_s is not None:
+            return self._api.range(selector, start_s, end_s, self._step_s)
+        # Since version 3 a range selector leaves out its left end: one millisecond more takes it in.
+        span_ms = max(round((end_s - start_s) * 1000), 0) + 1
+        return self._api.instant(f"{selector}[{span_ms}ms]", end_s)
+
+
+class PrometheusTail:
+    """Follows a server: each reading gives what it has not given before.
+
+    A sample is there to be queried only after its scrape ended, so each reading looks back further than the last one
+    and leaves out what it gave already.
+
+    Args:
+        collector: the server.
+        lookback_s: how far each reading looks back; more than the slowest scrape takes.
+    """
+
+    def __init__(self, collector: PrometheusCollector, lookback_s: float = 30.0) -> None:
+        self.name = collector.name
+        self.provides = collector.provides
+        self._collector = collector
+        self._lookback_s = lookback_s
+        self._newest_s: dict[SeriesKey, float] = {}
+
+    @property
+    def wiring(self) -> tuple[Wiring, ...]:
+        """Cables that the server's series tell of."""
+        return self._collector.wiring
+
+    async def collect(self, window: Window) -> SampleBatch:
+        """New samples up to ``window.end_s``; late ones may lie up to the lookback before ``window.start_s``."""
+        start_s = min(window.start_s, window.end_s - self._lookback_s)
+        batch = await self._collector.collect(Window(start_s, window.end_s))
+        if not len(batch):
+            return batch
+        newest_s = np.array([self._newest_s.get(key, -np.inf) for key in batch.keys])
+        fresh = batch.at_s > newest_s[batch.series]
+        np.maximum.at(newest_s, batch.series, batch.at_s)
+        self._newest_s.update(zip(batch.keys, newest_s.tolist(), strict=True))
+        return SampleBatch(
+            batch.keys,
+            batch.series[fresh],
+            batch.at_s[fresh],
+            batch.value[fresh],
+            batch.reason[fresh],
+            batch.sightings,
+            batch.findings,
+            batch.source,
+            batch.received_s,
+        )
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._collector.close()
+
+
+def _with_findings(batch: SampleBatch, findings: Sequence[Finding]) -> SampleBatch:
+    return SampleBatch(
+        batch.keys,
+        batch.series,
+        batch.at_s,
+        batch.value,
+        batch.reason,
+        batch.sightings,
+        (*batch.findings, *findings),
+        batch.source,
+        batch.received_s,
+    )
+
+
+def _chunks(window: Window, chunk_s: float) -> list[tuple[float, float]]:
+    """The window in spans of at most ``chunk_s``, oldest first."""
+    n = max(-int(-window.duration_s // chunk_s), 1)
+    edges = [window.start_s + i * chunk_s for i in range(n)] + [window.end_s]
+    return list(pairwise(edges))
+
+
+def _groups(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [names[i : i + size] for i in range(0, len(names), size)]
