@@ -12,14 +12,12 @@ from forecast.backends.base import Plan, Receipt
 def allowed_verbs(record: AdviceRecord, now_s: float) -> list[str]:
     """What a user may post now; the service still has the last word.
 
-    Only ``approve`` mode waits for a person: below it nothing may act, above it nobody is asked.
+    Anything waiting may be rejected; approval needs something to do, and a mode in which the kind may act.
     """
-    if record.status == "open" and record.mode is Mode.APPROVE and now_s < record.advice.expires_at_s:
-        return ["approve", "reject"] if record.plan is not None else ["reject"]
-    applied = record.receipt is not None and record.receipt.applied
-    if record.status in {"applied", "graded"} and applied and record.advice.inverse is not None:
-        return ["rollback"]
-    return []
+    if record.status not in {"open", "approved"} or now_s > record.advice.expires_at_s:
+        return []
+    may_act = record.mode in {Mode.APPROVE, Mode.AUTO} and record.plan is not None and record.status == "open"
+    return ["approve", "reject"] if may_act else ["reject"]
 
 
 def _effect(value: Effect) -> schemas.EffectOut:
