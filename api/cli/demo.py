@@ -51,10 +51,12 @@ def _say_to(stream: Any) -> Any:
 def _as_json(report: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from api.http.render_advice import advice_out
+    import time
+
+    from api.http.render_advice import advice
 
     tree = asdict(report)
-    tree["advice"] = None if report.advice is None else advice_out(report.advice).model_dump()
+    tree["advice"] = None if report.advice is None else advice(report.advice, time.time()).model_dump()
     return tree
 
 
