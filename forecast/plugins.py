@@ -1,5 +1,7 @@
 """Everything that the author of a plug-in imports: the seams, their words, and the checks that come with them.
 
+The rooms may be moved or split; what stands here stays.
+
 A plug-in lives in its own distribution and announces itself by an entry point in one of the groups
 ``gpucast.collectors``, ``gpucast.stores``, ``gpucast.models``, ``gpucast.rules`` and ``gpucast.backends``.
 """
@@ -13,15 +15,18 @@ from forecast.advisor.checks import yield_checks as yield_rule_checks
 from forecast.advisor.types import Advice, Effect, Forecasts, Grade, Limits, Mode, Rule
 from forecast.backends.base import Backend, Plan, Receipt
 from forecast.backends.checks import yield_checks as yield_backend_checks
-from forecast.predict.types import Absence, JobForecast, LinkForecast, Why
+from forecast.predict.types import Absence, JobForecast, LinkForecast, QuantilePath, Skill, Why
 from models.base import LEVELS, Forecaster
+from telemetry.catalogue import METRICS, Metric
 from telemetry.clock import Clock, VirtualClock
 from telemetry.errors import (
     AdviceError,
     BackendConflict,
     BackendRefused,
     BackendUnreachable,
+    ConfigError,
     GpucastError,
+    IncompatibleModel,
     NotFitted,
 )
 from telemetry.ids import GpuId, JobId, LinkId, NodeId, SeriesKey
@@ -31,6 +36,7 @@ from telemetry.topology import ClusterSnapshot, Link, Topology
 
 __all__ = [
     "LEVELS",
+    "METRICS",
     "Absence",
     "Advice",
     "AdviceError",
@@ -42,6 +48,7 @@ __all__ = [
     "Clock",
     "ClusterSnapshot",
     "Collector",
+    "ConfigError",
     "Context",
     "Effect",
     "FeatureStore",
@@ -51,6 +58,7 @@ __all__ = [
     "GpuId",
     "GpucastError",
     "Grade",
+    "IncompatibleModel",
     "JobForecast",
     "JobFrame",
     "JobId",
@@ -61,11 +69,13 @@ __all__ = [
     "LinkForecast",
     "LinkFrame",
     "LinkId",
+    "Metric",
     "Mode",
     "NodeId",
     "NotFitted",
     "Plan",
     "Problem",
+    "QuantilePath",
     "Reason",
     "Receipt",
     "Rule",
@@ -73,6 +83,7 @@ __all__ = [
     "Series",
     "SeriesKey",
     "Sighting",
+    "Skill",
     "Topology",
     "VirtualClock",
     "Why",

@@ -41,6 +41,8 @@ def forecast_job(
         models: what to ask; the built-in models by default.
     """
     models = models or default_models()
+    if not np.isfinite(frame.totals.values).any():
+        return absent_job(frame, now_s, _no_data(frame))
     age_s = age_of(frame.received_s, now_s)
     too_old = stale(age_s, settings.max_age_s)
     if too_old is not None:
@@ -55,6 +57,14 @@ def forecast_job(
         lull=_lull(period, duty, frame.data_at_s + age_s),
         metrics=_paths(frame, settings, models),
         duty=duty,
+    )
+
+
+def _no_data(frame: JobFrame) -> Absence:
+    """The absence of a job that was seen but never measured."""
+    lacking = "; ".join(sorted(set(frame.missing.values())))
+    return Absence(
+        Why.NO_DATA, f"no sample of {frame.job.job} lies in the window{': ' + lacking if lacking else ''}", 0
     )
 
 
