@@ -24,6 +24,8 @@ from telemetry.errors import ConfigError
 FloatArray = NDArray[np.float64]
 
 _KEPT_OVERLOADS = 1024
+_INSTANT_S = 1e-6
+"""Events that belong together happen one after the other, rounding apart; what lies between them is nothing."""
 _WAIT_TICKS_PER_S = 2.5e8
 """Ticks of the transmit-wait counter while a port has data and may not send; the real unit differs by device."""
 
@@ -175,7 +177,9 @@ class SimCluster:
             if over[link] and link not in self._open:
                 self._open[link] = self._event_s
             elif not over[link] and link in self._open:
-                self._overloads.append(Overload(port, self._open.pop(link), self._event_s))
+                start_s = self._open.pop(link)
+                if self._event_s - start_s > _INSTANT_S:
+                    self._overloads.append(Overload(port, start_s, self._event_s))
 
     def _wait_rates(self) -> FloatArray:
         """Ticks per second: back-pressure holds the host's sending port by as much as its flow is throttled."""

@@ -69,6 +69,20 @@ class JobSpec:
     intensity_ratio: float = 0.85
     memory_bytes: float = 60e9
 
+    def __post_init__(self) -> None:
+        spans = (self.load_s, self.communicate_s, self.starts_after_s, self.checkpoint_s, self.evaluate_s)
+        if not all(math.isfinite(span) and span >= 0.0 for span in spans):
+            raise ConfigError(f"simulated job {self.name} has a phase that is negative or endless")
+        works = (self.compute_s, self.rate_bytes_per_s, self.ramp_ratio)
+        if not all(math.isfinite(work) and work > 0.0 for work in works):
+            raise ConfigError(
+                f"compute_s, rate_bytes_per_s and ramp_ratio of simulated job {self.name} must be above 0"
+            )
+        if not 0.0 <= self.jitter_ratio < 1.0 / _JITTER_CLIP:
+            raise ConfigError(f"jitter_ratio of simulated job {self.name} must be in 0..{1.0 / _JITTER_CLIP:.2f}")
+        if not self.nodes:
+            raise ConfigError(f"simulated job {self.name} has no nodes")
+
     @property
     def id(self) -> JobId:
         """Its id as Kubernetes gives it."""
