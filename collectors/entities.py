@@ -12,6 +12,8 @@ from telemetry.ids import GpuId, LinkId
 _UUID_LABELS = ("UUID", "uuid", "gpu_uuid")
 _HOST_LABELS = ("Hostname", "hostname")
 _NODE_LABELS = ("node", "nodename")
+UNKNOWN_NODE = "unknown"
+"""Host of a card that nothing tells the host of; its UUID still makes it unique."""
 _LOOPBACK = ("localhost", "::1", "")
 
 
@@ -53,14 +55,14 @@ def host_of(address: str) -> str:
 
 def gpu_of(labels: Mapping[str, str], place: Place) -> GpuId | None:
     """The device of a GPU line, None when its UUID or its host is unknown."""
-    uuid = next((labels[name] for name in _UUID_LABELS if labels.get(name)), "")
+    uuid = uuid_of(labels)
     node = _gpu_node(labels, place)
     return GpuId(node, uuid, labels.get("GPU_I_ID", "")) if uuid and node else None
 
 
-def has_uuid(labels: Mapping[str, str]) -> bool:
-    """Whether a line names a card at all."""
-    return any(labels.get(name) for name in _UUID_LABELS)
+def uuid_of(labels: Mapping[str, str]) -> str:
+    """The card's UUID; empty when a line names none."""
+    return next((labels[name] for name in _UUID_LABELS if labels.get(name)), "")
 
 
 def link_of(labels: Mapping[str, str], place: Place) -> LinkId | None:

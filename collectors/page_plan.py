@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.attribution import BUSY_METRICS, Owner, OwnerRules, owner_of, sharers_of
-from collectors.entities import Place, clean_labels, entity_of, gpu_of, has_uuid
+from collectors.entities import Place, clean_labels, entity_of, gpu_of, uuid_of
 from collectors.exposition import Layout
 from collectors.quality import Limits
 from telemetry.catalogue import (
@@ -213,6 +213,6 @@ def _with_own_name(layout: Layout, place: Place) -> Place:
 def _why_nowhere(metric: Metric, name: str, labels: dict[str, str]) -> tuple[Problem, str]:
     if metric.level is Level.PORT and not (labels.get("port") and (labels.get("device") or labels.get("switch"))):
         return Problem.MALFORMED_LINE, f"{name} names no device and port"
-    if metric.level is not Level.PORT and not has_uuid(labels):
+    if metric.level is not Level.PORT and not uuid_of(labels):
         return Problem.MALFORMED_LINE, f"{name} names no GPU UUID"
     return Problem.NO_NODE, f"{name} does not tell its host; name the node in the target's settings"

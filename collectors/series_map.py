@@ -12,7 +12,7 @@ import numpy as np
 
 from collectors.answer import Answer, AnswerSeries
 from collectors.attribution import BUSY_METRICS, OwnerRules, owner_of
-from collectors.entities import Place, clean_labels, entity_of, gpu_of
+from collectors.entities import UNKNOWN_NODE, Place, clean_labels, entity_of, gpu_of, uuid_of
 from collectors.owner_times import GpuTimes, sightings_of
 from collectors.pieces import Columns, Meaning, Piece, close_down_ports, merge_pieces
 from collectors.quality import PROBLEM_OF, Limits, judge
@@ -39,6 +39,7 @@ class SeriesMapper:
         self._rules = rules or OwnerRules()
         self._place = Place()
         self._meanings: dict[tuple[tuple[str, str], ...], Meaning | str] = {}
+        self._hosts: dict[str, str] = {}
         self._last_at_s: dict[SeriesKey, float] = {}
         self._keys: tuple[SeriesKey, ...] = ()
 
@@ -69,6 +70,7 @@ class SeriesMapper:
         findings = [self._finding_of(answer) for answer in answers]
         notes: dict[tuple[Problem, str], int] = {}
         pieces: dict[SeriesKey, list[Piece]] = {}
+        self._learn_hosts(answers)
         for series in (series for answer in answers for series in answer.series):
             meaning = self._meaning(series.labels, field)
             if isinstance(meaning, str):
@@ -143,6 +145,8 @@ class SeriesMapper:
             )
         metric, source = known
         labels = clean_labels(raw)
+        if metric.level is not Level.PORT and uuid_of(labels) and gpu_of(labels, self._place) is None:
+            labels["hostname"] = self._hosts.get(uuid_of(labels), UNKNOWN_NODE)
         entity = entity_of(metric, labels, self._place)
         if not entity:
             return f"{name} does not tell which device it belongs to"
@@ -157,6 +161,15 @@ class SeriesMapper:
             gpu=gpu,
             owner=owner_of(labels, self._rules) if gpu is not None else None,
         )
+
+    def _learn_hosts(self, answers: Sequence[Answer]) -> None:
+        """Old exporters print no host; another series of the same card may tell it."""
+        for series in (series for answer in answers for series in answer.series):
+            uuid = uuid_of(series.labels)
+            if uuid and uuid not in self._hosts:
+                gpu = gpu_of(clean_labels(series.labels), self._place)
+                if gpu is not None:
+                    self._hosts[uuid] = gpu.node
 
     def _judge(self, series: AnswerSeries, meaning: Meaning, start_s: float, end_s: float) -> Piece:
         inside = (series.at_s >= start_s) & (series.at_s <= end_s)
