@@ -83,8 +83,8 @@ class SimulatedBackend:
         """Post the steps; a second time nothing happens.
 
         Raises:
-            BackendRefused: expired, made for another backend, or a step that this one does not know.
-            BackendConflict: the snapshot is too old, or the job is gone.
+            BackendRefused: expired, from an old snapshot, made for another backend, or a step unknown here.
+            BackendConflict: the job is gone.
             BackendUnreachable: no answer.
         """
         now_s = self._clock.now()
@@ -106,7 +106,7 @@ class SimulatedBackend:
             raise BackendRefused(f"plan of advice {plan.advice_id} expired {now_s - plan.expires_at_s:.1f} s ago")
         age_s = now_s - plan.snapshot_at_s
         if age_s > self._max_snapshot_age_s:
-            raise BackendConflict(
+            raise BackendRefused(
                 f"the snapshot behind advice {plan.advice_id} is {age_s:.0f} s old",
                 mend=f"Plan again; at most {self._max_snapshot_age_s:g} s are allowed",
             )

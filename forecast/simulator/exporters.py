@@ -127,7 +127,9 @@ class DcgmPages:
             "DCGM_FI_DRIVER_VERSION": _DRIVER,
         }
         job = self._cluster.job_of_node(node)
-        if job is not None:
+        if job is not None and job.spec.scheduler == "slurm":
+            labels["hpc_job"] = job.spec.name
+        elif job is not None:
             rank = job.spec.nodes.index(node)
             labels |= {"container": "main", "namespace": job.spec.namespace, "pod": f"{job.spec.name}-{rank}"}
         return labels

@@ -30,8 +30,8 @@ class JobSpec:
     """What a job does; everything else follows from it and the seed.
 
     Args:
-        name: job name; its pods are ``name-0``, ``name-1`` ...
-        namespace: Kubernetes namespace.
+        name: job name, its pods are ``name-0``, ``name-1`` ...; under Slurm the job number.
+        namespace: Kubernetes namespace; unused under Slurm.
         nodes: hosts in ring order; the job has every GPU of them.
         load_s: reading the batch.
         compute_s: forward and backward.
@@ -48,6 +48,7 @@ class JobSpec:
         ramp_ratio: compute time of those as a share of ``compute_s``.
         intensity_ratio: how hard its compute phase works the SMs, 0..1.
         memory_bytes: framebuffer it holds on each GPU.
+        scheduler: ``kubernetes`` or ``slurm``; decides which labels name the job.
     """
 
     name: str
@@ -68,6 +69,7 @@ class JobSpec:
     ramp_ratio: float = 1.0
     intensity_ratio: float = 0.85
     memory_bytes: float = 60e9
+    scheduler: str = "kubernetes"
 
     def __post_init__(self) -> None:
         spans = (self.load_s, self.communicate_s, self.starts_after_s, self.checkpoint_s, self.evaluate_s)
@@ -80,13 +82,15 @@ class JobSpec:
             )
         if not 0.0 <= self.jitter_ratio < 1.0 / _JITTER_CLIP:
             raise ConfigError(f"jitter_ratio of simulated job {self.name} must be in 0..{1.0 / _JITTER_CLIP:.2f}")
+        if self.scheduler not in ("kubernetes", "slurm"):
+            raise ConfigError(f"scheduler {self.scheduler!r} of simulated job {self.name} is not kubernetes or slurm")
         if not self.nodes:
             raise ConfigError(f"simulated job {self.name} has no nodes")
 
     @property
     def id(self) -> JobId:
-        """Its id as Kubernetes gives it."""
-        return JobId("kubernetes", f"{self.namespace}:{self.name}")
+        """Its id as its scheduler gives it."""
+        return JobId(self.scheduler, self.name if self.scheduler == "slurm" else f"{self.namespace}:{self.name}")
 
     @property
     def period_s(self) -> float:

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
@@ -15,9 +17,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from forecast.advisor.types import Advice
+from forecast.backends.checks import yield_checks
 from forecast.simulator.backend import SimulatedBackend
-from forecast.simulator.scenarios import demo_spec
+from forecast.simulator.fabric import FabricSpec
+from forecast.simulator.scenarios import ClusterSpec, demo_spec
 from forecast.simulator.server import SimServer, serve_cluster
+from forecast.simulator.workload import JobSpec
 from telemetry.clock import VirtualClock
 from telemetry.errors import BackendConflict, BackendRefused, ConfigError
 from telemetry.ids import JobId
@@ -159,6 +164,50 @@ async def test_what_the_cluster_refuses_comes_back_as_our_errors() -> None:
         huge = type(plan)("a3", plan.backend, (plan.steps[0].replace("1.75", "1e9"),), seen.at_s, plan.expires_at_s)
         with pytest.raises(BackendRefused, match="no pause"):
             await asyncio.to_thread(backend.apply, huge)
+
+
+class ServersAside:
+    """Servers in a loop of their own thread, for callers that block."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._stack = AsyncExitStack()
+        self._thread.start()
+
+    def call(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def serve(self, clock: VirtualClock) -> str:
+        specs = [
+            JobSpec(name, "", (node,), 0.1, 0.5, 0.1, 1.0, scheduler="slurm")
+            for name, node in (("1", "n1"), ("2", "n2"))
+        ]
+        spec = ClusterSpec(FabricSpec(("n1", "n2")), tuple(specs), gpus_per_node=1)
+        server = self.call(self._stack.enter_async_context(serve_cluster(spec, seed=1, clock=clock)))
+        return server.base_url
+
+    def close(self) -> None:
+        self.call(self._stack.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture(scope="module")
+def servers():
+    aside = ServersAside()
+    yield aside
+    aside.close()
+
+
+CHECKS = [name for name, _ in yield_checks(lambda _snapshot, _clock: None)]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_simulated_backend_keeps_the_contract(name: str, servers: ServersAside) -> None:
+    """Every check of the backend seam, over real HTTP."""
+    dict(yield_checks(lambda _, clock: SimulatedBackend(servers.serve(clock), clock)))[name]()
 
 
 def start(*flags: str) -> tuple[subprocess.Popen[str], dict]:

@@ -8,7 +8,7 @@ from forecast.advisor.types import Advice
 from forecast.backends.base import Backend, Plan
 from forecast.simulator.backend import SimulatedBackend
 from telemetry.clock import VirtualClock
-from telemetry.errors import AdviceError, BackendConflict, BackendRefused, BackendUnreachable, ConfigError
+from telemetry.errors import AdviceError, BackendRefused, BackendUnreachable, ConfigError
 from telemetry.ids import JobId
 from telemetry.jobs import JobView
 from telemetry.topology import ClusterSnapshot, Topology
@@ -83,7 +83,7 @@ def test_expired_stale_foreign_and_unreadable_plans_are_refused(backend: Simulat
         backend.apply(Plan("a1", "simulated", ("rm -rf /",), 1000.0, 2000.0))
     with pytest.raises(BackendRefused, match="does not know the step"):
         backend.apply(Plan("a1", "simulated", ("POST /control/shift job=x offset_s=nan",), 1000.0, 2000.0))
-    with pytest.raises(BackendConflict, match="800 s old"):
+    with pytest.raises(BackendRefused, match="800 s old"):
         backend.apply(Plan("a1", "simulated", plan.steps, 200.0, 2000.0))
     clock.advance(61.0)
     with pytest.raises(BackendRefused, match=r"expired 1\.0 s ago"):

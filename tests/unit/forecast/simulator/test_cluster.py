@@ -230,6 +230,7 @@ def test_specs_that_clash_are_refused() -> None:
         {"jitter_ratio": 0.5},
         {"ramp_ratio": 0.0},
         {"nodes": ()},
+        {"scheduler": "cron"},
     ],
 )
 def test_a_job_that_cannot_run_is_refused(change: dict) -> None:

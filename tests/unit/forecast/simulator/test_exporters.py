@@ -62,6 +62,16 @@ def test_idle_cards_carry_no_owner() -> None:
     assert {sample.value for sample in seen if sample.name == "DCGM_FI_PROF_SM_ACTIVE"} == {0.0}
 
 
+def test_a_slurm_job_is_named_by_its_number() -> None:
+    """``hpc_job`` from the exporter's mapping files, and no pod."""
+    job = JobSpec("8123", "", ("a",), 0.1, 0.5, 0.1, 1.0, scheduler="slurm")
+    cluster = SimCluster(1, ClusterSpec(FabricSpec(("a",)), (job,), gpus_per_node=2))
+    seen = samples(DcgmPages(cluster).page("a"))
+    assert {sample.labels["hpc_job"] for sample in seen} == {"8123"}
+    assert not any("pod" in sample.labels for sample in seen)
+    assert str(job.id) == "slurm:8123"
+
+
 def test_integers_are_bare_and_ratios_have_six_decimals(cluster: SimCluster) -> None:
     """As DCGM prints its int64 and double fields."""
     for line in DcgmPages(cluster).page("gpu-01").decode().splitlines():
