@@ -38,6 +38,8 @@ class _Span:
 @dataclass(slots=True)
 class _Device:
     spans: list[_Span] = field(default_factory=list)
+    live: list[_Span] = field(default_factory=list)
+    """Those that nothing contradicted yet; nearly always the only ones a sighting touches."""
     seen_s: float = -INF
     silence_s: float = SILENCE_S
 
@@ -71,12 +73,11 @@ class AllocationBook:
     def _observe(self, device: _Device, at_s: float, seen: list[Sighting], keep: list[Sighting]) -> None:
         gap_s = at_s - device.seen_s
         jobs = {sighting.job for sighting in seen}
-        ended = False
-        for span in device.spans:
-            if span.to_s < at_s < span.ended_s and span.job not in jobs:
-                span.ended_s = at_s
-                ended = True
-        keep.extend([sighting for sighting in seen if self._extend(device, at_s, sighting) or ended])
+        ended = [span for span in device.live if span.to_s < at_s and span.job not in jobs]
+        for span in ended:
+            span.ended_s = at_s
+            device.live.remove(span)
+        keep.extend([sighting for sighting in seen if self._extend(device, at_s, sighting) or bool(ended)])
         if 0 < gap_s < INF:
             device.silence_s = max(SILENCE_S, SILENT_SIGHTINGS * gap_s)
         device.seen_s = max(device.seen_s, at_s)
@@ -85,7 +86,7 @@ class AllocationBook:
         """Put one owner's sighting into its span; True when a store must keep it."""
         if sighting.job is None:
             return False
-        for span in reversed(device.spans):
+        for span in (*device.live, *reversed(device.spans)):
             near = span.from_s - device.silence_s <= at_s <= span.to_s + device.silence_s
             if span.job != sighting.job or not near or at_s > span.ended_s:
                 continue
@@ -99,7 +100,10 @@ class AllocationBook:
                 span.stored_s = max(span.stored_s, at_s)
                 return True
             return False
-        device.spans.append(_Span(sighting.job, at_s, at_s, sharers=[(at_s, sighting.sharers)], stored_s=at_s))
+        span = _Span(sighting.job, at_s, at_s, sharers=[(at_s, sighting.sharers)], stored_s=at_s)
+        device.live = [other for other in device.live if other.job != sighting.job]
+        device.live.append(span)
+        device.spans.append(span)
         device.spans.sort(key=lambda span: span.from_s)
         return True
 
@@ -112,6 +116,25 @@ class AllocationBook:
                     tail.append(Sighting(gpu, span.to_s, span.job, sharers=span.sharers[-1][1]))
                     span.stored_s = span.to_s
         return tail
+
+    def rows(self) -> list[tuple[str, str, float, float, float, int]]:
+        """Every stretch as (gpu, job, from_s, to_s, ended_s, sharers), for ``restore``."""
+        return [
+            (str(gpu), str(span.job), span.from_s, span.to_s, span.ended_s, span.sharers[-1][1])
+            for gpu, device in self._devices.items()
+            for span in device.spans
+        ]
+
+    def restore(self, rows: Iterable[tuple[str, str, float, float, float, int]]) -> None:
+        """Take in what ``rows`` gave; the past of ``sharers`` is reduced to its last value."""
+        for gpu, job, from_s, to_s, ended_s, sharers in rows:
+            span = _Span(JobId.parse(job), from_s, to_s, ended_s, [(from_s, sharers)], to_s)
+            device = self._devices.setdefault(GpuId.parse(gpu), _Device())
+            device.spans.append(span)
+            device.spans.sort(key=lambda span: span.from_s)
+            device.seen_s = max(device.seen_s, to_s)
+            if ended_s == INF:
+                device.live.append(span)
 
     def allocations(self, as_of_s: float, window_s: float) -> list[Allocation]:
         """Stretches that touch ``[as_of_s - window_s, as_of_s]``, as known at ``as_of_s``, sorted by job and GPU.
@@ -134,5 +157,6 @@ class AllocationBook:
         for gpu in list(self._devices):
             device = self._devices[gpu]
             device.spans = [span for span in device.spans if span.to_s >= before_s]
+            device.live = [span for span in device.live if span.to_s >= before_s]
             if not device.spans and device.seen_s < before_s:
                 del self._devices[gpu]

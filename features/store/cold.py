@@ -57,6 +57,13 @@ class ColdFiles:
             return []
         return sorted(self.folder.glob("date=*/metric=*/part-[0-9]*.parquet"))
 
+    def keys(self, connection: duckdb.DuckDBPyConnection) -> list[SeriesKey]:
+        """Every series in the files; for a new database beside old files."""
+        files = [str(file) for file in self.files()]
+        if not files:
+            return []
+        return [SeriesKey(*row) for row in connection.execute(_KEYS, [files]).fetchall()]
+
     def newest_number(self) -> int:
         """Greatest spill number of any file, 0 without files; a new database beside old files goes on after it."""
         return max((int(file.stem.removeprefix("part-")) for file in self.files()), default=0)
@@ -154,6 +161,9 @@ _COPY = """
             order by series_id, at_s, reason <> 0, row
         ) order by entity, at_s
     ) to '{path}' (format parquet, compression zstd)
+"""
+_KEYS = """
+    select distinct metric, entity from read_parquet(?, hive_partitioning = true) order by all
 """
 _READ = """
     select series_id, at_s, value, reason, seen_s, row

@@ -12,7 +12,15 @@ import duckdb
 from telemetry.errors import StoreError
 
 _HOLDER = re.compile(r"held in .*?\(PID (\d+)\)")
-_CORRUPT = ("not a valid duckdb database", "corrupt", "checksum", "deserializ", "serialization error", "wal file")
+_CORRUPT = (
+    "not a valid duckdb database",
+    "corrupt",
+    "checksum",
+    "not read enough bytes",
+    "deserializ",
+    "serialization error",
+    "wal file",
+)
 _FULL = ("no space left", "file too large", "disk quota", "could not write", "out of memory")
 
 

@@ -24,12 +24,22 @@ _TABLES = """
         series_id INTEGER, at_s DOUBLE, value DOUBLE, reason UTINYINT, seen_s DOUBLE, row BIGINT
     );
     create table sightings (gpu VARCHAR, at_s DOUBLE, job VARCHAR, sharers INTEGER);
+    -- Older sightings, folded.
+    create table spans (gpu VARCHAR, job VARCHAR, from_s DOUBLE, to_s DOUBLE, ended_s DOUBLE, sharers INTEGER);
     -- A spill is written here before its files are, and done when its rows are deleted.
     create table spills (number INTEGER, before_s DOUBLE, next_row BIGINT, done BOOLEAN);
 """
 
 _COLUMNS: dict[str, tuple[tuple[str, type], ...]] = {
     "series": (("id", np.int32), ("metric", object), ("entity", object)),
+    "spans": (
+        ("gpu", object),
+        ("job", object),
+        ("from_s", np.float64),
+        ("to_s", np.float64),
+        ("ended_s", np.float64),
+        ("sharers", np.int32),
+    ),
     "sightings": (("gpu", object), ("at_s", np.float64), ("job", object), ("sharers", np.int32)),
 }
 
@@ -68,6 +78,8 @@ def _need_folder(path: Path) -> None:
             f"the folder {path.parent} of the store cannot be made ({error.strerror})",
             mend="Make it, or name another with --store",
         ) from error
+    if path.is_file() and path.stat().st_size == 0:
+        path.unlink()  # A crash right after the file was made; DuckDB takes an empty file for a damaged one.
     if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
         raise StoreError(
             f"the folder {path.parent} of the store cannot be written",
