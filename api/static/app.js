@@ -21,6 +21,7 @@ const state = {
 let clock = { at_s: Date.now() / 1000, read_ms: performance.now() };
 let slow_ms = -Infinity;
 let timer = null;
+let again = false;
 
 const serviceNow = () => clock.at_s + (performance.now() - clock.read_ms) / 1000;
 
@@ -136,14 +137,18 @@ async function poll() {
     }
     draw();
   }
-  timer ??= setTimeout(poll, POLL_MS);
+  timer = setTimeout(poll, again ? 0 : POLL_MS);
+  again = false;
 }
 
+/** Read at once; while a reading is under way, another follows it. */
 function soon() {
-  if (timer !== null) {
-    clearTimeout(timer);
-    timer = setTimeout(poll, 0);
+  if (timer === null) {
+    again = true;
+    return;
   }
+  clearTimeout(timer);
+  timer = setTimeout(poll, 0);
 }
 
 function pause() {

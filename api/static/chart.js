@@ -12,11 +12,10 @@ const BANDS = [
 ];
 let serial = 0;
 
-/** "−40 s", "now", "+2 min". */
-function offsetLabel(offset) {
-  if (offset === 0) return "now";
+/** "−40 s", "+2 min"; one unit for the whole axis. */
+function offsetLabel(offset, step) {
   const size = Math.abs(offset);
-  return `${offset < 0 ? "−" : "+"}${size >= 60 && size % 60 === 0 ? `${size / 60} min` : `${size} s`}`;
+  return `${offset < 0 ? "−" : "+"}${step % 60 === 0 ? `${size / 60} min` : `${size} s`}`;
 }
 
 export class FanChart {
@@ -55,7 +54,7 @@ export class FanChart {
     this.root = svg("svg", { "aria-hidden": "true" }, svg("defs", {}, svg("clipPath", { id: clip }, this.clipRect)));
     this.root.append(this.future, this.grid, this.times, clipped, this.limit, this.nowLine, this.cross);
     this.tip = el("div", { class: "tip", hidden: true, role: "status" });
-    this.absence = el("div", { class: "absence", hidden: true });
+    this.absence = el("div", { class: "absence", hidden: true }, el("p", {}, el("strong", {}), el("span", {})));
     this.stage = el("div", { class: "stage", tabindex: "0", role: "img" }, this.root);
     this.stage.addEventListener("pointermove", (event) => this.#point(event.offsetX));
     this.stage.addEventListener("pointerleave", () => this.#hide());
@@ -123,19 +122,20 @@ export class FanChart {
     setAttributes(this.future, { x: this.x(0), y: top, width: Math.max(0, right - this.x(0)), height: bottom - top });
     const marks = ticks(this.#domain[0], this.#domain[1], Math.max(2, (bottom - top) / 46));
     const labels = tickLabels(marks, unit);
-    const rows = marks.map((value, i) => ({ y: this.y(value).toFixed(1), label: labels[i] }));
+    const rows = marks.map((value, i) => ({ key: String(value), y: this.y(value).toFixed(1), label: labels[i] }));
     const line = () => svg("g", {}, svg("line", {}), svg("text", {}));
-    keyed(this.grid, rows, (row) => row.label, line, (node, row) => {
+    keyed(this.grid, rows, (row) => row.key, line, (node, row) => {
       setAttributes(node.firstChild, { x1: left, x2: right, y1: row.y, y2: row.y });
       setAttributes(node.lastChild, { x: left - 8, y: row.y, dy: "0.32em" });
       setText(node.lastChild, row.label);
     });
+    setAttributes(this.grid, { visibility: unit ? "visible" : "hidden" });
     const offsets = timeTicks(past_s, future_s, Math.max(3, (right - left) / 74));
     keyed(this.times, offsets.filter((t) => t !== 0), String, line, (node, offset) => {
       const x = this.x(offset).toFixed(1);
       setAttributes(node.firstChild, { x1: x, x2: x, y1: bottom, y2: bottom + 4 });
       setAttributes(node.lastChild, { x, y: bottom + 17 });
-      setText(node.lastChild, offsetLabel(offset));
+      setText(node.lastChild, offsetLabel(offset, offsets[1] - offsets[0]));
     });
     const zero = this.x(0);
     setAttributes(this.nowLine.firstChild, { x1: zero, x2: zero, y1: top, y2: bottom + 4 });
@@ -177,11 +177,12 @@ export class FanChart {
 
   #absent({ absence, history }) {
     this.absence.hidden = !absence;
+    // Over actual values it stands where the forecast would be.
     this.absence.classList.toggle("over", Boolean(absence && history));
+    this.absence.style.left = absence && history ? `${this.x(0) + 8}px` : "";
     if (absence) {
-      if (this.absence.childElementCount === 0) this.absence.append(el("strong", {}), el("span", {}));
-      setText(this.absence.firstChild, absence.title);
-      setText(this.absence.lastChild, absence.reason);
+      setText(this.absence.firstChild.firstChild, absence.title);
+      setText(this.absence.firstChild.lastChild, absence.reason);
     }
     this.stage.setAttribute("aria-label", this.#spoken());
   }

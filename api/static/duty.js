@@ -16,7 +16,7 @@ export class DutyChart {
     this.mean = svg("path", { class: "median" });
     this.hand = svg("line", { class: "now-line" });
     this.root = svg("svg", { role: "img" }, this.grid, this.times, this.band, this.mean, this.hand);
-    this.absence = el("div", { class: "absence", hidden: true }, el("strong", {}), el("span", {}));
+    this.absence = el("div", { class: "absence", hidden: true }, el("p", {}, el("strong", {}), el("span", {})));
     host.append(this.root, this.absence);
   }
 
@@ -25,8 +25,8 @@ export class DutyChart {
     this.#duty = duty;
     this.absence.hidden = Boolean(duty);
     if (absence) {
-      setText(this.absence.firstChild, absence.title);
-      setText(this.absence.lastChild, absence.reason);
+      setText(this.absence.firstChild.firstChild, absence.title);
+      setText(this.absence.firstChild.lastChild, absence.reason);
     }
     const { clientWidth: width, clientHeight: height } = this.host;
     setAttributes(this.root, { width, height, viewBox: `0 0 ${width} ${height}`, visibility: duty ? "visible" : "hidden" });
@@ -47,8 +47,8 @@ export class DutyChart {
     const marks = ticks(0, top, 3);
     const labels = tickLabels(marks, unit);
     const line = () => svg("g", {}, svg("line", {}), svg("text", {}));
-    const rows = marks.map((value, i) => ({ at: y(value), label: labels[i] }));
-    keyed(this.grid, rows, (row) => row.label, line, (node, { at, label }) => {
+    const rows = marks.map((value, i) => ({ key: String(value), at: y(value), label: labels[i] }));
+    keyed(this.grid, rows, (row) => row.key, line, (node, { at, label }) => {
       setAttributes(node.firstChild, { x1: MARGIN.left, x2: width - MARGIN.right, y1: at, y2: at });
       setAttributes(node.lastChild, { x: MARGIN.left - 8, y: at, dy: "0.32em" });
       setText(node.lastChild, label);
@@ -56,7 +56,7 @@ export class DutyChart {
     keyed(this.times, [0, 0.5, 1], String, line, (node, share) => {
       const x = this.x(share);
       setAttributes(node.firstChild, { x1: x, x2: x, y1: this.bottom, y2: this.bottom + 4 });
-      setAttributes(node.lastChild, { x, y: this.bottom + 17 });
+      setAttributes(node.lastChild, { x, y: this.bottom + 17, class: share === 1 ? "last" : null });
       setText(node.lastChild, share === 0 ? "0" : period(share * length));
     });
   }

@@ -36,6 +36,11 @@ const WHY = {
   model_error: "model error",
 };
 
+const ORDER = Object.keys(LABELS);
+
+/** Place of a metric in a list: those that tell much about a training job first. */
+export const metricRank = (metric) => (ORDER.includes(metric) ? ORDER.indexOf(metric) : ORDER.length);
+
 /** A catalogue metric in a word or two. */
 export function metricLabel(metric) {
   if (LABELS[metric]) return LABELS[metric];
@@ -58,13 +63,14 @@ const PREFIXES = [
 
 function digits(value) {
   const size = Math.abs(value);
+  if (size === 0) return "0";
   if (size >= 100) return value.toFixed(0);
   return size >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
 function si(value, unit) {
   const [factor, prefix] = PREFIXES.find(([limit]) => Math.abs(value) >= limit) ?? [1, ""];
-  return `${digits(value / factor)} ${prefix}${unit}`;
+  return `${digits(value / factor)} ${prefix}${unit}`;
 }
 
 /** A value with its unit. */
@@ -75,7 +81,7 @@ export function quantity(value, unit) {
   if (unit === "bytes") return si(value, "B");
   if (unit === "watts") return si(value, "W");
   if (unit === "hertz") return si(value, "Hz");
-  if (unit === "celsius") return `${value.toFixed(0)} °C`;
+  if (unit === "celsius") return `${value.toFixed(0)} °C`;
   return `${digits(value)} ${unit}`.trim();
 }
 
@@ -93,17 +99,17 @@ export function tickLabels(ticks, unit) {
 /** 0.934 as "93 %"; small chances keep their meaning. */
 export function percent(value) {
   if (value === null || value === undefined) return "–";
-  if (value > 0 && value < 0.005) return "<1 %";
-  return `${(value * 100).toFixed(0)} %`;
+  if (value > 0 && value < 0.005) return "<1 %";
+  return `${(value * 100).toFixed(0)} %`;
 }
 
 /** A duration: 0.35 s, 9.6 s, 2 min 05 s, 3 h 20 min. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   const size = Math.abs(seconds);
-  if (size < 1) return `${size.toFixed(2)} s`;
-  if (size < 10) return `${size.toFixed(1)} s`;
-  if (size < 100) return `${size.toFixed(0)} s`;
+  if (size < 1) return `${size.toFixed(2)} s`;
+  if (size < 10) return `${size.toFixed(1)} s`;
+  if (size < 100) return `${size.toFixed(0)} s`;
   if (size < 5400) return `${Math.floor(size / 60)} min ${String(Math.floor(size % 60)).padStart(2, "0")} s`;
   return size < 172800
     ? `${Math.floor(size / 3600)} h ${String(Math.floor((size % 3600) / 60)).padStart(2, "0")} min`

@@ -4,7 +4,7 @@ import { el, keyed, setText, setAttributes, redrawn } from "./dom.js";
 import { FanChart } from "./chart.js";
 import { Timeline } from "./timeline.js";
 import { DutyChart } from "./duty.js";
-import { duration, jobName, metricLabel, percent, period, quantity, skill, utc, whyLabel } from "./format.js";
+import { duration, jobName, metricLabel, metricRank, percent, period, skill, whyLabel } from "./format.js";
 import { phaseChip } from "./jobs.js";
 
 export const VIEWS = {
@@ -12,7 +12,14 @@ export const VIEWS = {
   "3 min": { past_s: 110, future_s: 70 },
   "12 min": { past_s: 600, future_s: 120 },
 };
+const PILLS = 5;
 const $ = (id) => document.getElementById(id);
+
+/** Metrics that have a forecast first, in the order of telling much. */
+function inOrder(metrics) {
+  const rank = (key) => (metrics[key].absent ? 1000 : 0) + metricRank(key);
+  return Object.keys(metrics).sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
+}
 
 /** Now in the clock of the data: the newest sample's time, plus its age, plus what passed since. */
 export const sourceNow = (forecast, now_s) => forecast.data_at_s + (forecast.age_s ?? 0) + (now_s - forecast.made_at_s);
@@ -25,12 +32,13 @@ export class JobPanel {
     this.fan = new FanChart($("fan"), { name: "Forecast" });
     this.timeline = new Timeline($("timeline"));
     this.duty = new DutyChart($("duty"));
-    this.tiles = ["Iteration", "Phase", "Next lull", "Skill", "Coverage", "Data"].map((name) => {
+    this.tiles = ["Iteration", "Phase", "Next lull", "Skill", "Coverage", "Data age"].map((name) => {
       const tile = el("div", { class: "tile" }, el("span", { class: "tile-name", text: name }), el("b", {}), el("small", {}));
       $("tiles").append(tile);
       return tile;
     });
     $("metric").addEventListener("click", (event) => this.#pick(event, actions.chooseMetric));
+    $("metric-more").addEventListener("change", (event) => event.target.value && actions.chooseMetric(event.target.value));
     $("view").addEventListener("click", (event) => this.#pick(event, actions.chooseView));
   }
 
@@ -50,7 +58,9 @@ export class JobPanel {
     this.#header(job, state);
     this.#segments(job, state);
     const metric = state.metric;
-    const found = forecast?.metrics[metric] ?? null;
+    // The list tells at once why there is none; the path itself comes with the forecast.
+    const brief = job.metrics[metric];
+    const found = forecast?.metrics[metric] ?? (brief?.absent ? brief : null);
     const path = found && !found.absent ? found : null;
     this.#tiles(job, path, state);
     this.#served(path, found, state);
@@ -79,7 +89,7 @@ export class JobPanel {
     const parts = [name.from, `${job.gpu_count} GPUs`, job.nodes.join(", ")];
     if (job.shared) parts.push("shares GPUs: figures are estimates");
     setText($("job-sub"), parts.filter(Boolean).join(" · "));
-    $("job").classList.toggle("stale", ageNow(job, state.now_s) > 30);
+    $("fan").classList.toggle("stale", ageNow(job, state.now_s) > 30);
   }
 
   #segments(job, state) {
@@ -88,7 +98,17 @@ export class JobPanel {
       setText(node, label(key));
       setAttributes(node, { "aria-pressed": String(key === chosen) });
     };
-    keyed($("metric"), Object.keys(job.metrics), (key) => key, make, fillIn(state.metric, metricLabel));
+    const metrics = inOrder(job.metrics);
+    const pills = metrics.length > PILLS + 1 ? metrics.slice(0, PILLS) : metrics;
+    const rest = metrics.slice(pills.length);
+    keyed($("metric"), pills, (key) => key, make, fillIn(state.metric, metricLabel));
+    $("metric-more").hidden = !rest.length;
+    redrawn($("metric-more"), rest, () => [
+      el("option", { value: "", text: `${rest.length} more` }),
+      ...rest.map((key) => el("option", { value: key, text: metricLabel(key) })),
+    ]);
+    $("metric-more").value = rest.includes(state.metric) ? state.metric : "";
+    setAttributes($("metric-more"), { class: rest.includes(state.metric) ? "more chosen" : "more" });
     keyed($("view"), Object.keys(VIEWS), (key) => key, make, fillIn(state.view, (key) => key));
   }
 
@@ -96,23 +116,25 @@ export class JobPanel {
     const absentTile = (thing) => ["–", whyLabel(thing.why)];
     const beat = job.period.absent
       ? absentTile(job.period)
-      : [period(job.period.period_s), `${job.period.votes} of ${job.period.voters} series agree`];
+      : [period(job.period.period_s), `${job.period.votes} of ${job.period.voters} agree`];
     const chip = phaseChip(job);
     const phase = job.phase.absent
       ? absentTile(job.phase)
       : [chip.text, `${percent(job.phase.probabilities[job.phase.phase])} sure`];
     const served = path
-      ? [skill(path.skill.skill), `${path.model} against persistence`]
+      ? [skill(path.skill.skill), `${path.model} ${path.model_version}`]
       : ["–", "nothing served"];
     const cover = path
-      ? [`${percent(path.skill.coverage80)} · ${percent(path.skill.coverage95)}`, "asked 80 % · 95 %"]
+      ? [`${percent(path.skill.coverage80).replace(/\s%/, "")} · ${percent(path.skill.coverage95)}`, "asked 80 · 95 %"]
       : ["–", ""];
-    const data = [`${duration(ageNow(job, state.now_s))} old`, `every ${duration(job.step_s)}`];
+    const data = [duration(ageNow(job, state.now_s)), `every ${duration(job.step_s)}`];
     const texts = [beat, phase, this.#lull(job), served, cover, data];
     texts.forEach(([value, note], i) => {
       setText(this.tiles[i].children[1], value);
       setText(this.tiles[i].children[2], note);
     });
+    const beaten = path ? `${path.model}: 1 - its loss / the loss of persistence, here and lately` : null;
+    setAttributes(this.tiles[3], { title: beaten });
     setAttributes(this.tiles[1].children[1], { class: `phase-text text-${chip.kind}` });
     setAttributes(this.tiles[1], { title: job.phase.absent ? job.phase.reason : job.phase.evidence });
     setAttributes(this.tiles[0], { title: job.period.absent ? job.period.reason : `90 % between ${period(job.period.low_s)} and ${period(job.period.high_s)}` });
@@ -122,22 +144,22 @@ export class JobPanel {
   #lull(job) {
     if (job.next_lull.absent) return ["–", whyLabel(job.next_lull.why)];
     const { start_s, end_s, start_low_s, start_high_s } = job.next_lull;
-    const length = `lasts ${duration(end_s - start_s)}`;
+    const length = `for ${duration(end_s - start_s)}`;
     if (this.now >= start_s && this.now <= end_s) return ["now", `${duration(end_s - this.now)} left`];
     if (this.now > end_s) return ["passed", length];
     const half = start_high_s !== null && start_low_s !== null ? ` ± ${duration((start_high_s - start_low_s) / 2)}` : "";
-    return [`in ${duration(start_s - this.now)}`, `${length}${half ? `, start${half}` : ""}`];
+    return [`in ${duration(start_s - this.now)}`, `${length}${half ? `,${half}` : ""}`];
   }
 
   #served(path, found, state) {
-    const signature = [path?.model, path?.model_version, path?.reason, path?.skill, found?.reason, state.metric, path?.start_s];
+    const signature = [path?.model, path?.model_version, path?.reason, path?.skill.scored, found?.reason, state.metric];
     redrawn($("served"), signature, () => {
       const key = ["actual", "median", "50", "80", "95"].map((name) =>
         el("li", {}, el("i", { class: `swatch key-${name}` }), /^\d/.test(name) ? `${name} %` : name),
       );
       const legend = el("ul", { class: "legend", "aria-label": "Legend" }, ...key);
       if (!path) return [legend];
-      const words = `${path.model} ${path.model_version}: ${path.reason}. ${path.skill.scored.toLocaleString("en")} pairs scored, cut off at ${utc(path.start_s, 1)} UTC.`;
+      const words = `${path.model} ${path.model_version}: ${path.reason}. ${path.skill.scored.toLocaleString("en")} pairs scored.`;
       return [legend, el("p", { class: "sub", text: words })];
     });
   }
@@ -151,5 +173,3 @@ export class JobPanel {
     this.duty.tick(this.now);
   }
 }
-
-export { quantity };

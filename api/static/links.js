@@ -7,40 +7,44 @@ import { sourceNow } from "./job.js";
 
 /** From this chance on a link is hot. */
 export const HOT = 0.5;
+const SHOWN = 40;
 const $ = (id) => document.getElementById(id);
 export const isHot = (link) => typeof link.probability === "number" && link.probability >= HOT;
 
 function makeRow(link) {
-  const name = el("span", { class: "link-name" }, el("b", { text: link.id }), el("small", { text: link.tier }));
+  const name = el("span", { class: "link-name" }, el("b", { text: link.id }), el("small", { text: link.tier }), el("small", {}));
   const bar = el("span", { class: "bar", "aria-hidden": "true" }, el("i", {}), el("u", {}));
-  const facts = el("span", { class: "link-facts" }, el("span", {}), el("span", {}));
+  const facts = el("span", { class: "link-facts" });
   return el("li", {}, el("button", { class: "link", type: "button" }, name, el("b", { class: "chance" }), bar, facts));
 }
 
 function updateRow(node, link, state) {
   const button = node.firstChild;
-  const [, chance, bar, facts] = button.children;
+  const [name, chance, bar, facts] = button.children;
   const absent = typeof link.probability !== "number";
   const hot = isHot(link);
   setText(chance, absent ? whyLabel(link.probability.why) : percent(link.probability));
   setAttributes(chance, { class: absent ? "chance none" : "chance", title: absent ? link.probability.reason : `chance to pass ${percent(link.threshold_ratio)} within ${duration(link.horizon_s)}` });
   bar.firstChild.style.width = `${Math.min(1, link.use_ratio ?? 0) * 100}%`;
   bar.lastChild.style.left = `${link.threshold_ratio * 100}%`;
-  setText(facts.firstChild, link.use_ratio === null ? "use unknown" : `${percent(link.use_ratio)} used`);
-  setText(facts.lastChild, onset(link, state.now_s));
+  setText(name.lastChild, link.use_ratio === null ? "use unknown" : `${percent(link.use_ratio)} used`);
+  setText(facts, onset(link, state.now_s));
+  facts.hidden = !facts.textContent;
   setAttributes(button, {
     class: hot ? "link hot" : "link",
     "aria-current": link.id === state.linkId ? "true" : null,
-    "aria-label": `${link.id}, ${absent ? link.probability.reason : `${percent(link.probability)} chance of congestion`}, ${facts.textContent}`,
+    "aria-label": `${link.id}, ${absent ? link.probability.reason : `${percent(link.probability)} chance of congestion`}, ${name.lastChild.textContent}, ${facts.textContent}`,
   });
 }
 
 function onset(link, now_s) {
+  const jobs = link.causes.map((cause) => jobName(cause.job).short).join(" + ");
   if (link.onset_s !== null) {
     const left = link.onset_s - sourceNow(link, now_s);
-    return left > 0 ? `congests in ${duration(left)}` : "congested now";
+    const words = left > 0.3 ? `congests in ${duration(left)}` : "congesting now";
+    return jobs ? `${words}: ${jobs}` : words;
   }
-  return link.causes.length ? link.causes.map((cause) => jobName(cause.job).short).join(", ") : "";
+  return jobs;
 }
 
 export class LinksPanel {
@@ -57,9 +61,9 @@ export class LinksPanel {
     const items = state.links?.items ?? [];
     const hot = items.filter(isHot).length;
     const total = state.links?.total ?? 0;
-    setText($("links-count"), hot ? `${hot} of ${total} hot` : String(total));
+    setText($("links-count"), `${hot ? `${hot} of ${total} hot` : total}${items.length > SHOWN ? `, first ${SHOWN} shown` : ""}`);
     $("links-empty").hidden = !state.links || items.length > 0;
-    keyed($("links-list"), items.slice(0, 40), (link) => link.id, makeRow, (node, link) => updateRow(node, link, state));
+    keyed($("links-list"), items.slice(0, SHOWN), (link) => link.id, makeRow, (node, link) => updateRow(node, link, state));
     this.#selected(items.find((link) => link.id === state.linkId), state);
   }
 

@@ -49,6 +49,7 @@ export const timeOf = (path, step) => path.start_s + (step + 1) * path.step_s;
 /** An axis from data: from zero when that wastes little, else padded; kept while it still fits, so it does not jitter. */
 export function valueDomain(low, high, kept, ceiling = Infinity) {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return kept ?? [0, 1];
+  if (low === 0 && high === 0) return [0, 1];
   const span = high - low;
   const floor = low >= 0 && low < 0.6 * high ? 0 : low - Math.max(span * 0.25, Math.abs(high) * 0.01, 1e-9);
   const roof = Math.min(ceiling, high + Math.max((high - floor) * 0.08, 1e-9));
