@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from forecast.advisor.registry import BUILTIN
 from forecast.advisor.types import Advice, Forecasts, Limits, Rule
-from telemetry.ids import JobId
 from telemetry.topology import ClusterSnapshot
 
 
@@ -104,13 +103,13 @@ def reconcile(
     """At most one advice per job and per link: standing ones first, then the larger predicted gain."""
     kept: list[Advice] = []
     dropped: list[tuple[Advice, str]] = []
-    jobs: dict[JobId, str] = {}
+    jobs: dict[str, str] = {}
     links: dict[str, str] = {}
     alive = [old for old in standing if old.expires_at_s > now_s and old.kind != "hold"]
     still = {old.id for old in alive}
     for advice in sorted(proposals, key=lambda a: (a.id not in still, -_gain(a), a.id)):
         owner = next((old for old in alive if _same_place(old, advice) and old.id != advice.id), None)
-        clash = jobs.get(advice.job) if advice.job else None
+        clash = next((jobs[job] for job in sorted(_touched(advice)) if job in jobs), None)
         clash = clash or (links.get(str(advice.link)) if advice.link else None)
         if owner is not None:
             dropped.append((advice, f"advice {owner.id} about the same link or job is still open"))
@@ -120,8 +119,7 @@ def reconcile(
             dropped.append((advice, f"advice {clash} already acts on that job or link in this round"))
         else:
             kept.append(advice)
-            if advice.job:
-                jobs[advice.job] = advice.id
+            jobs.update(dict.fromkeys(_touched(advice), advice.id))
             if advice.link:
                 links[str(advice.link)] = advice.id
     return kept, dropped
@@ -130,7 +128,14 @@ def reconcile(
 def _same_place(old: Advice, advice: Advice) -> bool:
     """Whether two pieces of advice touch the same link or job."""
     same_link = old.link is not None and str(old.link) == str(advice.link)
-    return same_link or (old.job is not None and old.job == advice.job)
+    return same_link or bool(_touched(old) & _touched(advice))
+
+
+def _touched(advice: Advice) -> set[str]:
+    """The jobs whose places an advice rests on: the one it moves and the one it is moved against."""
+    jobs = {str(advice.job)} if advice.job is not None else set()
+    against = advice.action.get("against")
+    return jobs | {against} if isinstance(against, str) else jobs
 
 
 def _gain(advice: Advice) -> float:

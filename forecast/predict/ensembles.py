@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-MAX_CYCLES = 12
-"""Past iterations in use; older ones belong to a job that may have changed."""
+MAX_CYCLES = 6
+"""Past iterations in use: few, so that a job that was moved or changed is followed within half a minute or so."""
 SCENARIOS = 32
 """Combinations of iterations when several jobs with their own rhythm share a link."""
 

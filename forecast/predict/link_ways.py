@@ -24,6 +24,7 @@ from forecast.predict.outlooks import (
 from forecast.predict.room_models import RoomModels
 from forecast.predict.settings import PredictSettings
 from forecast.predict.types import Cause, Period, Skill
+from models.base import LEVELS
 from telemetry.ids import JobId
 
 FloatArray = NDArray[np.float64]
@@ -31,6 +32,12 @@ FloatArray = NDArray[np.float64]
 RHYTHM = "rhythm"
 JOBS = "jobs"
 WAYS = (JOBS, RHYTHM, PERSISTENCE)
+MAX_SCANNED_ROWS = 128
+"""At most this many job rows, largest first, are searched for the period they showed at a past origin."""
+MAX_SCANNED_LINKS = 32
+"""At most this many links that no job explains are searched for a rhythm of their own."""
+MIN_LEAD_SHARE = 0.3
+"""A job with at least this share of a link's bytes lends it its period."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +52,9 @@ class Outlook:
         skill: how it did; None when nothing could be scored.
         on_use: True where the skill is about use because no crossing was seen.
         causes: jobs by share.
+        quantiles: (n_links, horizon, n_levels) of the use at ``models.base.LEVELS``, from the cutoff on.
+        path_model: which way those are from; persistence when nothing beat it.
+        path_skill: against persistence; None when nothing could be scored.
     """
 
     probability: FloatArray
@@ -54,6 +64,9 @@ class Outlook:
     skill: tuple[Skill | None, ...]
     on_use: NDArray[np.bool_]
     causes: tuple[tuple[Cause, ...], ...]
+    quantiles: FloatArray
+    path_model: tuple[str, ...]
+    path_skill: tuple[Skill | None, ...]
 
     def onset_s(self, row: int, data_at_s: float) -> float | None:
         """Unix time of the expected first crossing; None when none is expected."""
@@ -131,11 +144,18 @@ def foresee(
     now, mix = _sources(context, filled, context.n_points, capacity_bytes_per_s, rows, allowed, periods, models)
     scores = [score(use, filled, getattr(then, way), settings.threshold_ratio, horizon) for way in WAYS]
     best, skill = _choose(scores)
+    path_best, path_skill = _choose_path(scores)
     ever, onset, overload = _usual(use, horizon, settings.threshold_ratio)
+    quantiles = np.zeros((context.n_series, horizon, len(LEVELS)))
     for index, way in enumerate(WAYS):
-        mine = best == index
+        mine, shown = best == index, path_best == index
+        if not (mine.any() or shown.any()):
+            continue
+        scenarios = getattr(now, way)(context.n_points, horizon + skip)
+        if shown.any():
+            quantiles[shown] = np.moveaxis(np.quantile(scenarios[shown][:, :, :horizon], LEVELS, axis=1), 0, 2)
         if mine.any():
-            ahead = getattr(now, way)(context.n_points, horizon + skip)[mine][:, :, skip:]
+            ahead = scenarios[mine][:, :, skip:]
             above, some, when = crossing(ahead, settings.threshold_ratio)
             n = ahead.shape[1]
             ever[mine] = (some * n + PRIOR * ever[mine]) / (n + PRIOR)
@@ -153,6 +173,9 @@ def foresee(
             tuple(Cause(job, part) for job, part in shares_by_job(mix.share[link], rows.jobs))
             for link in range(context.n_series)
         ),
+        quantiles=quantiles,
+        path_model=tuple(WAYS[b] for b in path_best),
+        path_skill=path_skill,
     )
 
 
@@ -176,13 +199,16 @@ def _sources(
     step_s = context.step_s
     past = JobRows(rows.jobs, rows.leaf, rows.nodes, rows.values[:, :column])
     mix = mixture(filled[:, :column] * capacity_bytes_per_s[:, None], past, allowed)
-    row_period = _row_periods(past, step_s, periods, models)
-    own = _found(models, context.until(column))
-    # A link without a rhythm of its own borrows that of the job that fills most of it.
+    row_period = _row_periods(past, mix, step_s, periods, models)
+    own = np.full(context.n_series, np.nan)
     if len(rows.jobs):
         leading = mix.share.argmax(axis=1)
-        borrowed = np.where(mix.share.max(axis=1) >= 0.3, row_period[leading], np.nan)
-        own = np.where(np.isfinite(own), own, borrowed)
+        own = np.where(mix.share.max(axis=1) >= MIN_LEAD_SHARE, row_period[leading], np.nan)
+    alone = np.flatnonzero(np.isnan(own))
+    if alone.size > MAX_SCANNED_LINKS:
+        tops = filled[alone].max(axis=1)
+        alone = np.sort(alone[np.argsort(-tops, kind="stable")[:MAX_SCANNED_LINKS]])
+    own[alone] = _found(models, context.until(column).rows(alone))
     sources = _Sources(
         use=filled,
         link_period=own / step_s,
@@ -194,11 +220,16 @@ def _sources(
     return sources, mix
 
 
-def _row_periods(rows: JobRows, step_s: float, periods: Mapping[JobId, Period], models: RoomModels) -> FloatArray:
+def _row_periods(
+    rows: JobRows, mix: Mixture, step_s: float, periods: Mapping[JobId, Period], models: RoomModels
+) -> FloatArray:
     """Period of each job row in seconds: the job's own where given, else what its traffic shows; NaN where none."""
     n = len(rows.jobs)
     given = np.array([periods[job].period_s if job in periods else np.nan for job in rows.jobs], np.float64)
-    unknown = np.flatnonzero(np.isnan(given))
+    unknown = np.flatnonzero(np.isnan(given) & (mix.weight > 0.0).any(axis=0))
+    if unknown.size > MAX_SCANNED_ROWS:
+        size = rows.values[unknown].mean(axis=1)
+        unknown = np.sort(unknown[np.argsort(-size, kind="stable")[:MAX_SCANNED_ROWS]])
     if unknown.size and rows.values.shape[1]:
         ones = np.zeros(n)
         seen = Context(
@@ -233,21 +264,32 @@ def _choose(scores: list[Score]) -> tuple[NDArray[np.intp], tuple[Skill | None, 
     skills = np.stack([s.skill for s in scores])
     known = np.isfinite(skills)
     ranked = np.where(known, skills, -np.inf)
-    best = ranked.argmax(axis=0)
-    served = np.where(ranked.max(axis=0) > 0.0, best, -1)
+    served = np.where(ranked.max(axis=0) > 0.0, ranked.argmax(axis=0), -1)
     out: list[Skill | None] = []
-    for link, way in enumerate(served):
+    for link, way in enumerate(served.tolist()):
         if not known[:, link].any():
             out.append(None)
-            continue
-        chosen = scores[int(way)] if way >= 0 else scores[0]
-        coverage80, coverage95 = float(chosen.coverage80[link]), float(chosen.coverage95[link])
-        out.append(
-            Skill(
-                skill=float(chosen.skill[link]) if way >= 0 else 0.0,
-                coverage80=coverage80 if way >= 0 and np.isfinite(coverage80) else None,
-                coverage95=coverage95 if way >= 0 and np.isfinite(coverage95) else None,
-                scored=int(chosen.scored[link]),
-            )
-        )
+        elif way < 0:
+            out.append(Skill(0.0, None, None, int(scores[0].scored[link])))
+        else:
+            out.append(_skill(scores[way], link, float(skills[way, link])))
     return served, tuple(out)
+
+
+def _choose_path(scores: list[Score]) -> tuple[NDArray[np.intp], tuple[Skill | None, ...]]:
+    """Index into ``WAYS`` per link of the way whose use loss is least, and its skill against persistence."""
+    loss = np.stack([s.use_loss for s in scores])
+    naive = WAYS.index(PERSISTENCE)
+    best = np.where(loss.min(axis=0) < loss[naive], loss.argmin(axis=0), naive)
+    out: list[Skill | None] = []
+    for link, way in enumerate(best.tolist()):
+        scored = bool(np.isfinite(scores[way].coverage80[link])) and loss[naive, link] > 0.0
+        out.append(_skill(scores[way], link, 1.0 - float(loss[way, link] / loss[naive, link])) if scored else None)
+    return best, tuple(out)
+
+
+def _skill(score_: Score, link: int, skill: float) -> Skill:
+    """One link's score as a value; coverage that was not scored is None."""
+    coverage = [float(c[link]) for c in (score_.coverage80, score_.coverage95)]
+    known = [c if np.isfinite(c) else None for c in coverage]
+    return Skill(skill, known[0], known[1], int(score_.scored[link]))

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from features.frame import Context, LinkFrame
 from forecast.predict.age import age_of, stale
 from forecast.predict.attribution import JobRows, candidates
-from forecast.predict.jobs import served_path
 from forecast.predict.link_ways import Outlook, foresee
 from forecast.predict.outlooks import usual_ever
 from forecast.predict.room_models import RoomModels, default_models
 from forecast.predict.settings import PredictSettings
 from forecast.predict.traffic import JobFabric, job_rows
-from forecast.predict.types import Absence, JobForecast, LinkForecast, Period, QuantilePath, Why
+from forecast.predict.types import Absence, JobForecast, LinkForecast, Period, QuantilePath, Skill, Why
+from models.base import LEVELS
 from telemetry.ids import JobId, LinkId
 from telemetry.topology import Topology
 
@@ -54,6 +54,7 @@ def forecast_links(
     if too_old is not None:
         return absent_links(frame, topology, now_s, settings, too_old)
     models = models or default_models()
+    frame, job_fabric = _recent(frame, job_fabric, settings.max_link_points)
     use = use_of(frame)
     out: list[LinkForecast | None] = [None] * len(ids)
     usable = np.zeros(len(ids), np.bool_)
@@ -79,10 +80,29 @@ def forecast_links(
             settings,
             models,
         )
-        paths = _paths(frame, use, busy, settings, models)
+        shown = set(busy[np.argsort(-_tops(use)[busy], kind="stable")[: settings.max_paths]].tolist())
         for place, row in enumerate(busy):
-            out[row] = _modelled(ids[row], frame, use, int(row), place, outlook, paths, now_s, settings)
+            out[row] = _modelled(
+                ids[row], frame, use, int(row), place, outlook, now_s, settings, show_path=int(row) in shown
+            )
     return [forecast for forecast in out if forecast is not None]
+
+
+def _recent(
+    frame: LinkFrame, job_fabric: Mapping[JobId, JobFabric], n_points: int
+) -> tuple[LinkFrame, Mapping[JobId, JobFabric]]:
+    """The newest columns only: a link that was relieved a while ago is not judged by its past."""
+    if frame.tx.n_points <= n_points:
+        return frame, job_fabric
+    tx, rx = _last_columns(frame.tx, n_points), _last_columns(frame.rx, n_points)
+    cut = LinkFrame(frame.data_at_s, frame.received_s, tx, rx, frame.links, frame.capacity_bytes_per_s)
+    fabric = {job: {leaf: row[-n_points:] for leaf, row in rows.items()} for job, rows in job_fabric.items()}
+    return cut, fabric
+
+
+def _last_columns(context: Context, n_points: int) -> Context:
+    values = context.values[:, -n_points:]
+    return Context(values, context.step_s, context.metric, context.group, context.low, context.high)
 
 
 def absent_links(
@@ -160,16 +180,28 @@ def _allowed(ids: Sequence[LinkId], rows: JobRows, topology: Topology) -> NDArra
     return out
 
 
-def _paths(
-    frame: LinkFrame, use: FloatArray, busy: NDArray[np.intp], settings: PredictSettings, models: RoomModels
-) -> dict[int, QuantilePath | Absence]:
-    """Quantile path of the busiest links, by row of the frame."""
-    order = busy[np.argsort(-_tops(use)[busy], kind="stable")[: settings.max_paths]]
-    steps = max(1, min(settings.link_steps(frame.tx.step_s), frame.tx.n_points // 2))
-    served = models.served.predict_served(_context(frame, use, order), steps)
-    return {
-        int(row): served_path(served, place, USE, frame.data_at_s, frame.tx.step_s) for place, row in enumerate(order)
-    }
+def _path(outlook: Outlook, place: int, start_s: float, step_s: float) -> QuantilePath:
+    """Quantile path of one link's use."""
+    skill = outlook.path_skill[place]
+    model = outlook.path_model[place]
+    if skill is None:
+        reason = f"{model} is served: no past origin could be scored yet"
+    elif skill.skill > 0.0:
+        reason = f"{model} beats persistence over {skill.scored} scored steps (skill {skill.skill:.2f})"
+    else:
+        reason = f"nothing beat persistence over {skill.scored} scored steps"
+    return QuantilePath(
+        metric=USE,
+        unit="ratio",
+        start_s=start_s,
+        step_s=step_s,
+        levels=LEVELS,
+        values=np.maximum(outlook.quantiles[place], 0.0),
+        model=model,
+        model_version="1",
+        skill=skill or Skill(0.0, None, None, 0),
+        reason=reason,
+    )
 
 
 def _stats(use: FloatArray, row: int, threshold: float) -> tuple[float | None, float, float]:
@@ -243,9 +275,10 @@ def _modelled(
     row: int,
     place: int,
     outlook: Outlook,
-    paths: Mapping[int, QuantilePath | Absence],
     now_s: float,
     settings: PredictSettings,
+    *,
+    show_path: bool,
 ) -> LinkForecast:
     last, mean, above = _stats(use, row, settings.threshold_ratio)
     return LinkForecast(
@@ -261,7 +294,9 @@ def _modelled(
         onset_s=outlook.onset_s(place, frame.data_at_s),
         overload_s=float(outlook.overload_s[place]),
         causes=outlook.causes[place],
-        path=paths.get(row, Absence(Why.NO_TRAFFIC, f"paths are made for the {settings.max_paths} busiest links only")),
+        path=_path(outlook, place, frame.data_at_s, frame.tx.step_s)
+        if show_path
+        else Absence(Why.NO_TRAFFIC, f"paths are made for the {settings.max_paths} busiest links only"),
         skill=outlook.skill[place],
         reason=outlook.sentence(place, settings.threshold_ratio, settings.link_horizon_s),
         model=outlook.model[place],

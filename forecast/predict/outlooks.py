@@ -24,6 +24,8 @@ PRIOR = 1.0
 """Climatology counts as this many scenarios in every chance, so that no chance is 0 or 1 by luck."""
 LEVELS = (0.025, 0.1, 0.5, 0.9, 0.975)
 
+RESIDUALS = 32
+"""Earlier moments whose moves stand for persistence's error."""
 CLIMATOLOGY = "climatology"
 PERSISTENCE = "persistence"
 
@@ -38,6 +40,7 @@ class Score:
     Args:
         skill: 1 - loss / loss of climatology; NaN where nothing could be scored.
         on_use: True where no crossing was seen, so that the use itself was scored instead of its crossing.
+        use_loss: quantile loss of the use, to be compared with another way's on the same link.
         coverage80: share of true uses inside the 80 % interval.
         coverage95: share inside the 95 % interval.
         scored: how many (origin, step) pairs.
@@ -45,6 +48,7 @@ class Score:
 
     skill: FloatArray
     on_use: NDArray[np.bool_]
+    use_loss: FloatArray
     coverage80: FloatArray
     coverage95: FloatArray
     scored: NDArray[np.int64]
@@ -126,6 +130,7 @@ def _as_score(
     return Score(
         skill,
         on_use,
+        own_use,
         np.where(enough, inside80 / count, np.nan),
         np.where(enough, inside95 / count, np.nan),
         scored.astype(np.int64),
@@ -143,13 +148,13 @@ def _pinball(truth: FloatArray, quantiles: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(level * error, (level - 1.0) * error).sum(axis=0))
 
 
-def persistence_scenarios(use: FloatArray, column: int, horizon: int) -> FloatArray:
-    """The last known use for every step, as one scenario."""
-    past = use[:, :column]
-    seen = np.isfinite(past)
-    last = column - 1 - seen[:, ::-1].argmax(axis=1)
-    value = np.nan_to_num(past[np.arange(past.shape[0]), last], nan=0.0)
-    return np.repeat(value[:, None, None], horizon, axis=2)
+def persistence_scenarios(filled: FloatArray, column: int, horizon: int) -> FloatArray:
+    """The last use plus what followed after earlier moments, (n_links, n_scenarios, horizon), never below 0."""
+    past = filled[:, :column]
+    starts = np.unique(np.linspace(0, max(0, column - horizon - 1), RESIDUALS).astype(np.intp))
+    place = np.minimum(starts[:, None] + np.arange(1, horizon + 1)[None, :], column - 1)
+    moves = past[:, place] - past[:, starts][:, :, None]
+    return np.asarray(np.maximum(past[:, -1][:, None, None] + moves, 0.0), np.float64)
 
 
 def usual_ever(use: FloatArray, threshold: float, horizon: int) -> tuple[FloatArray, FloatArray]:

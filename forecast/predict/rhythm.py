@@ -59,7 +59,8 @@ def job_period(frame: JobFrame, models: RoomModels, min_points: int) -> Period |
             present,
             min_points,
         )
-    return as_period(models.detect_periods(_one_vote(context)), present, context.step_s)
+    findings = models.detect_periods(_one_vote(context))
+    return as_period(findings, present, context.step_s)
 
 
 def _one_vote(context: Context) -> Context:

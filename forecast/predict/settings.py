@@ -17,6 +17,7 @@ class PredictSettings:
         threshold_ratio: link use that counts as congested.
         link_horizon_s: how far the probability of congestion looks.
         max_link_steps: at most this many steps of a link, whatever its horizon.
+        max_link_points: only this many newest points of a link count.
         attribution_floor_ratio: links whose greatest use stays below this are not modelled one by one.
         max_modelled_links: at most this many links, busiest first, get a model of their own.
         max_paths: at most this many links, busiest first, get a quantile path of their use.
@@ -29,6 +30,7 @@ class PredictSettings:
     threshold_ratio: float = 0.9
     link_horizon_s: float = 10.0
     max_link_steps: int = 120
+    max_link_points: int = 240
     attribution_floor_ratio: float = 0.3
     max_modelled_links: int = 512
     max_paths: int = 64

@@ -34,13 +34,13 @@ def _advice(link: LinkForecast, plan: ShiftPlan, snapshot: ClusterSnapshot, limi
         kind=KIND,
         job=moved.job.job,
         link=link.link,
-        action={"offset_s": round(plan.offset_s, 3)},
+        action={"offset_s": round(plan.offset_s, 3), "against": str(plan.pair.other.job.job)},
         reason=_reason(link, plan),
         numbers=numbers,
         predicted=Effect(METRIC, plan.baseline, plan.low, plan.median, plan.high, plan.pair.window_s),
         made_at_s=snapshot.at_s,
         expires_at_s=snapshot.at_s + min(limits.valid_s, _keeps_s(plan)),
-        inverse={"offset_s": round(period_s - plan.offset_s, 3)},
+        inverse={"offset_s": round(period_s - plan.offset_s, 3), "against": str(plan.pair.other.job.job)},
     )
 
 
