@@ -72,11 +72,11 @@ def _bridge(row: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.interp(bins, have, row[have], period=row.size)
 
 
-def duty_cycles(context: Context, data_at_s: float, period_s: float) -> dict[str, DutyCycle]:
-    """One circle per row that can have one, by catalogue name."""
+def duty_cycles(context: Context, data_at_s: float, period_s: float, points: int) -> dict[str, DutyCycle]:
+    """One circle per row that can have one, by catalogue name, from the newest ``points``."""
     found = {}
     for row, metric in enumerate(context.metric):
-        cycle = duty_cycle(context.values[row], context.step_s, data_at_s, period_s, metric)
+        cycle = duty_cycle(context.values[row, -points:], context.step_s, data_at_s, period_s, metric)
         if cycle is not None:
             found[metric] = cycle
     return found

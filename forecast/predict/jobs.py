@@ -11,7 +11,7 @@ from forecast.predict.age import age_of, stale
 from forecast.predict.duty import duty_cycles
 from forecast.predict.lulls import fabric_circle, next_lull
 from forecast.predict.phases import phase_now
-from forecast.predict.rhythm import job_period
+from forecast.predict.rhythm import job_rhythm
 from forecast.predict.room_models import RoomModels, default_models
 from forecast.predict.settings import PredictSettings
 from forecast.predict.types import (
@@ -47,8 +47,11 @@ def forecast_job(
     too_old = stale(age_s, settings.max_age_s)
     if too_old is not None:
         return absent_job(frame, now_s, too_old)
-    period = job_period(frame, models, settings.min_points)
-    duty = duty_cycles(frame.totals, frame.data_at_s, period.period_s) if isinstance(period, Period) else {}
+    rhythm = job_rhythm(frame, models, settings.min_points)
+    period = rhythm.period
+    duty = (
+        duty_cycles(frame.totals, frame.data_at_s, period.period_s, rhythm.points) if isinstance(period, Period) else {}
+    )
     return _job(
         frame,
         now_s,

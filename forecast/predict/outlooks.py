@@ -22,6 +22,8 @@ MIN_SCORED = 12
 """Fewer scored (origin, step) pairs prove nothing."""
 PRIOR = 1.0
 """Climatology counts as this many scenarios in every chance, so that no chance is 0 or 1 by luck."""
+CLIMATE_HORIZONS = 5
+"""Climatology looks back over this many horizons, so that a relieved link is soon no longer called hot."""
 LEVELS = (0.025, 0.1, 0.5, 0.9, 0.975)
 
 RESIDUALS = 32
@@ -71,6 +73,11 @@ def chance(scenarios: FloatArray, threshold: float, usual: FloatArray) -> FloatA
     return np.asarray((above * n + PRIOR * usual[:, None]) / (n + PRIOR), np.float64)
 
 
+def recent(values: FloatArray, horizon: int) -> FloatArray:
+    """The columns that climatology rests on."""
+    return values[:, -CLIMATE_HORIZONS * max(horizon, MIN_SCORED) :]
+
+
 def usual_above(use: FloatArray, threshold: float) -> FloatArray:
     """Share of observed samples above the threshold, (n_links,); 0.5 pseudo-counts each way."""
     seen = np.isfinite(use)
@@ -94,14 +101,14 @@ def score(use: FloatArray, filled: FloatArray, scenarios: Scenarios, threshold: 
         truth = use[:, column : column + horizon]
         seen = np.isfinite(truth)
         steps = truth.shape[1]
-        past = use[:, :column]
+        past = recent(use[:, :column], horizon)
         ahead = scenarios(column, horizon)[:, :, :steps]
         usual = usual_above(past, threshold)
         hit = truth > threshold
         own += _sum((chance(ahead, threshold, usual) - hit) ** 2, seen)
         base += _sum((usual[:, None] - hit) ** 2, seen)
         quantiles = np.quantile(ahead, LEVELS, axis=1)
-        plain = np.quantile(filled[:, :column], LEVELS, axis=1)[:, :, None] * np.ones((1, 1, steps))
+        plain = np.quantile(recent(filled[:, :column], horizon), LEVELS, axis=1)[:, :, None] * np.ones((1, 1, steps))
         own_use += _sum(_pinball(truth, quantiles), seen)
         base_use += _sum(_pinball(truth, plain), seen)
         inside80 += _sum((truth >= quantiles[1]) & (truth <= quantiles[3]), seen)
@@ -158,7 +165,8 @@ def persistence_scenarios(filled: FloatArray, column: int, horizon: int) -> Floa
 
 
 def usual_ever(use: FloatArray, threshold: float, horizon: int) -> tuple[FloatArray, FloatArray]:
-    """Over all past windows of ``horizon`` samples: share with a sample above, and mean samples above, (n_links,)."""
+    """Over the recent windows of ``horizon`` samples: share with a sample above, and mean samples above, (n_links,)."""
+    use = recent(use, horizon)
     n_points = use.shape[1]
     horizon = min(horizon, n_points)
     hits = np.cumsum(np.pad((use > threshold).astype(np.float64), ((0, 0), (1, 0))), axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from forecast.predict.types import Absence, Period, Why
 
 IDLE_RATIO = 0.02
 """A device whose activity never passes 2 % is doing nothing worth forecasting."""
+HALF_PERIODS = 5
+"""The newest half is asked again where it holds this many periods."""
+STRONG_SCORE = 0.2
+"""A repetition of the whole window with this score may be a period that changed."""
 ACTIVITY = (
     "gpu_tensor_active_ratio",
     "gpu_sm_active_ratio",
@@ -43,24 +48,83 @@ def idle_reason(totals: Context) -> str | None:
     return f"the job did nothing in the last {span_s:.0f} s: its busiest sign, {metric}, stayed below {IDLE_RATIO:.0%} (99 % quantile {top:.2%})"
 
 
-def job_period(frame: JobFrame, models: RoomModels, min_points: int) -> Period | Absence:
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """A job's period and how far back it holds.
+
+    Args:
+        period: the answer, or why there is none.
+        points: newest points of the window in which it holds.
+    """
+
+    period: Period | Absence
+    points: int
+
+
+def job_rhythm(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
+    """The period over the whole window, or over its newest half where the job changed its pace meanwhile.
+
+    A job whose pace changed shows a blend over the whole window, or halves that disagree. The newest half is asked
+    only where the whole holds enough periods, or shows a strong one on which its halves do not agree.
+    """
+    whole = job_period(frame, models, min_points)
+    n_points = frame.devices.n_points
+    half = frame.devices.n_points // 2
+    if isinstance(whole.period, Period):
+        if half * frame.devices.step_s < HALF_PERIODS * whole.period.period_s:
+            return Rhythm(whole.period, n_points)
+    elif whole.score < STRONG_SCORE:
+        return Rhythm(whole.period, n_points)
+    newest = job_period(_newest(frame, half), models, min_points)
+    if not isinstance(newest.period, Period):
+        return Rhythm(whole.period, n_points)
+    if isinstance(whole.period, Period) and _agree(whole.period, newest.period):
+        return Rhythm(whole.period, n_points)
+    return Rhythm(newest.period, half)
+
+
+def _agree(whole: Period, newest: Period) -> bool:
+    """Whether two findings are one period within their intervals, or a hundredth."""
+    apart_s = abs(whole.period_s - newest.period_s)
+    return apart_s <= max(0.01 * whole.period_s, (whole.high_s - whole.low_s) / 2 + (newest.high_s - newest.low_s) / 2)
+
+
+def _newest(frame: JobFrame, n_points: int) -> JobFrame:
+    """The frame's newest columns."""
+    devices, totals = (
+        Context(c.values[:, -n_points:], c.step_s, c.metric, c.group, c.low, c.high)
+        for c in (frame.devices, frame.totals)
+    )
+    return replace(frame, devices=devices, totals=totals)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    period: Period | Absence
+    score: float = 0.0
+    """Of what repeated without being called found, 0 else."""
+
+
+def job_period(frame: JobFrame, models: RoomModels, min_points: int) -> _Found:
     """The period that the rows of the job's devices agree on, or why there is none."""
     context = frame.devices if frame.devices.n_series else frame.totals
     if context.n_series == 0:
-        return Absence(Why.NO_DATA, "no metric of this job has any sample in the window")
+        return _Found(Absence(Why.NO_DATA, "no metric of this job has any sample in the window"))
     idle = idle_reason(frame.totals)
     if idle is not None:
-        return Absence(Why.IDLE, idle)
+        return _Found(Absence(Why.IDLE, idle))
     present = int(np.isfinite(context.values).sum(axis=1).max(initial=0))
     if present < min_points:
-        return Absence(
+        short = Absence(
             Why.INSUFFICIENT_HISTORY,
             f"the fullest series has {present} points, and a period needs at least {min_points}",
             present,
             min_points,
         )
+        return _Found(short)
     findings = models.detect_periods(_one_vote(context))
-    return as_period(findings, present, context.step_s)
+    score = float(findings[0].score) if findings and findings[0].status == "none" else 0.0
+    return _Found(as_period(findings, present, context.step_s), score)
 
 
 def _one_vote(context: Context) -> Context:
