@@ -242,7 +242,7 @@ class Service:
             return None
         totals = frame.totals
         n = min(totals.n_points, int(window_s / totals.step_s) + 1)
-        at_s = frame.data_at_s - totals.step_s * np.arange(n - 1, -1, -1)
+        at_s = frame.data_at_s - totals.step_s * np.arange(n - 1, -1, -1, dtype=np.float64)
         entry = BY_NAME.get(metric)
         unit = entry.unit if entry is not None else ""
         return History(metric, unit, at_s, totals.values[totals.metric.index(metric), totals.n_points - n :])
@@ -274,7 +274,7 @@ class Service:
             return None
         row = frame.links.index(name)
         n = min(frame.tx.n_points, int(window_s / frame.tx.step_s) + 1)
-        at_s = frame.data_at_s - frame.tx.step_s * np.arange(n - 1, -1, -1)
+        at_s = frame.data_at_s - frame.tx.step_s * np.arange(n - 1, -1, -1, dtype=np.float64)
         first = frame.tx.n_points - n
         use = np.fmax(frame.tx.values[row, first:], frame.rx.values[row, first:]) / frame.capacity_bytes_per_s[row]
         return History("link_use_ratio", "ratio", at_s, use)

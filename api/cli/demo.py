@@ -49,9 +49,8 @@ def _say_to(stream: Any) -> Any:
 
 
 def _as_json(report: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
     import time
+    from dataclasses import asdict
 
     from api.http.render_advice import advice
 
