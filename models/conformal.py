@@ -1,11 +1,15 @@
-"""Conformal calibration with delayed feedback: quantiles moved by the errors that the same forecaster made lately.
+"""Conformal calibration with delayed feedback: a forecast's spread set by the errors that its forecaster made lately.
 
 The score of lead ``h`` becomes known ``h`` steps after a forecast, so only past (origin, lead) pairs whose truth lies at
-or before the cutoff are used. Scores are pooled over the rows of one class (same job, same metric) and over a bucket of
-leads, because a single row shows too few independent errors to place a tail.
+or before the cutoff are used. Scores are pooled over the rows of one class (same job, same metric), because a single
+row shows too few independent errors. Two moves, both shrunk towards none where the evidence is thin:
 
-Source: conformalized quantile regression (Romano, Patterson, Candes 2019), here per level instead of per interval, and
-shrunk towards no move where the evidence is thin.
+1. each half of the forecast is stretched about its median by the factor that would have cost least pinball loss;
+2. the two outermost levels are shifted by the matching quantile of their own past errors (conformalized quantile
+   regression, Romano, Patterson and Candes 2019), per class and bucket of leads.
+
+The first serves the deciles: on counters that stand still most of the time a pure coverage rule would squeeze the
+forecast to nothing. The second serves the 95 % interval, whose ends few past samples can place.
 """
 
 from __future__ import annotations
@@ -13,78 +17,102 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from models.quantiles import MEDIAN, Floats, sample_quantiles
+from models.quantiles import LEVEL_ARRAY, MEDIAN, Floats, sample_quantiles
 
-EVIDENCE_HALF = 30.0
-"""With this many independent scores a level is moved half the way that the scores ask for."""
+STRETCHES: tuple[float, ...] = (0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+STRETCH_PRIOR = 60.0
+"""Past forecasts of a class at which half of the wanted stretch (in logarithm) is applied."""
+SHIFT_PRIOR = 30.0
+"""Scores of a class and bucket at which half of the wanted shift is applied."""
+LOWER, UPPER = slice(0, MEDIAN), slice(MEDIAN + 1, len(LEVEL_ARRAY))
+TAILS = (0, len(LEVEL_ARRAY) - 1)
 
 
 def lead_buckets(horizon: int) -> NDArray[np.intp]:
     """(horizon,) bucket number of each lead: near, middle, far, with edges at a twelfth and a third of the horizon."""
     lead = np.arange(1, horizon + 1)
-    return (lead > max(1.0, horizon / 12)).astype(np.intp) + (lead > max(2.0, horizon / 3)).astype(np.intp)
+    number = (lead > max(1.0, horizon / 12)).astype(np.intp) + (lead > max(2.0, horizon / 3)).astype(np.intp)
+    result: NDArray[np.intp] = np.unique(number, return_inverse=True)[1]
+    return result
+
+
+def calibrate(cube: Floats, past: Floats, truth: Floats, rows: NDArray[np.intp], bucket: NDArray[np.intp]) -> Floats:
+    """The cube with its spread set by past errors; quantiles stay in order.
+
+    Args:
+        cube: (n, horizon, n_levels) the forecast to calibrate.
+        past: (n_origins, n, horizon, n_levels) what the same forecaster said at past origins.
+        truth: (n_origins, n, horizon) what came; NaN where missing or not known yet at the cutoff.
+        rows: (n,) class number of each row.
+        bucket: (horizon,) bucket number of each lead.
+    """
+    factor = stretch_factors(past, truth, rows)
+    cube, past = stretch(cube, factor[rows]), stretch(past, factor[rows])
+    scale = row_scale(past)
+    shift = tail_shifts(past, truth, rows, bucket, scale)[rows][:, bucket] * scale[:, None, None]
+    cube[..., TAILS] += shift
+    return np.sort(cube, axis=-1)
+
+
+def stretch(cube: Floats, factor: Floats) -> Floats:
+    """(..., n, horizon, n_levels) with each row's lower and upper half scaled about the median by ``factor`` (n, 2)."""
+    middle = cube[..., MEDIAN : MEDIAN + 1]
+    result = cube - middle
+    result[..., LOWER] *= factor[:, 0, None, None]
+    result[..., UPPER] *= factor[:, 1, None, None]
+    result += middle
+    return result
+
+
+def stretch_factors(past: Floats, truth: Floats, rows: NDArray[np.intp]) -> Floats:
+    """(n_classes, 2) factor for the lower and the upper half, 1 where nothing is known."""
+    n_classes = int(rows.max()) + 1
+    thin = max(1, past.shape[2] // 12)
+    # Neighbouring leads err together, so every few of them tell as much as all.
+    past, truth = past[:, :, ::thin], truth[:, :, ::thin]
+    scale = row_scale(past)[None, :, None]
+    error = (truth - past[..., MEDIAN]) / scale
+    known = np.isfinite(error)
+    forecasts = np.bincount(rows, known.any(axis=2).sum(axis=0), n_classes)
+    trust = forecasts / (forecasts + STRETCH_PRIOR)
+    factors = np.ones((n_classes, 2))
+    for side, part in enumerate((LOWER, UPPER)):
+        offset = (past[..., part] - past[..., MEDIAN : MEDIAN + 1]) / scale[..., None]
+        level = LEVEL_ARRAY[part]
+        cost = np.empty((len(STRETCHES), n_classes))
+        for k, wide in enumerate(STRETCHES):
+            miss = error[..., None] - wide * offset
+            loss = np.maximum(level * miss, (level - 1.0) * miss).sum(axis=-1)
+            cost[k] = np.bincount(rows, np.where(known, loss, 0.0).sum(axis=(0, 2)), n_classes)
+        wanted = np.asarray(STRETCHES)[np.argmin(cost + 1e-9 * np.abs(np.log(STRETCHES))[:, None], axis=0)]
+        factors[:, side] = np.exp(trust * np.log(wanted))
+    return factors
 
 
 def row_scale(past: Floats) -> Floats:
-    """(n,) unit in which errors of a row are compared with errors of its class: typical half-width of its forecasts.
-
-    Args:
-        past: (n_origins, n, horizon, n_levels) past forecasts.
-    """
+    """(n,) unit in which errors of a row are compared with errors of its class: typical half-width of its forecasts."""
     width = (past[..., -2] - past[..., 1]).mean(axis=(0, 2)) / 2
     typical = np.abs(past[..., MEDIAN]).mean(axis=(0, 2))
     result: Floats = np.maximum(width, 1e-6 * typical + 1e-12)
     return result
 
 
-def level_shifts(
-    past: Floats, truth: Floats, rows: NDArray[np.intp], bucket: NDArray[np.intp], scale: Floats
-) -> Floats:
-    """(n_classes, n_buckets, n_levels) how far to move each level, in units of ``scale``.
-
-    Args:
-        past: (n_origins, n, horizon, n_levels) what the forecaster said at past origins.
-        truth: (n_origins, n, horizon) what came; NaN where missing or not known yet at the cutoff.
-        rows: (n,) class number of each row.
-        bucket: (horizon,) bucket number of each lead.
-        scale: (n,) unit of each row's errors.
-    """
+def tail_shifts(past: Floats, truth: Floats, rows: NDArray[np.intp], bucket: NDArray[np.intp], scale: Floats) -> Floats:
+    """(n_classes, n_buckets, 2) how far to move the outermost levels, in units of ``scale`` (n,)."""
     n_classes, n_buckets = int(rows.max()) + 1, int(bucket.max()) + 1
-    error = (truth[..., None] - past) / scale[None, :, None, None]
-    shifts = np.zeros((n_classes, n_buckets, past.shape[-1]))
-    levels = _level_columns(past.shape[-1])
+    error = (truth[..., None] - past[..., TAILS]) / scale[None, :, None, None]
+    shifts = np.zeros((n_classes, n_buckets, 2))
     for c in range(n_classes):
         of_class = error[:, rows == c]
         for b in range(n_buckets):
-            scores = of_class[:, :, bucket == b].reshape(-1, past.shape[-1])
-            scores = scores[np.isfinite(scores[:, 0])]
-            if not scores.shape[0]:
+            part = of_class[:, :, bucket == b]
+            known = np.isfinite(part[..., 0])
+            count, origins = int(known.sum()), int(known.any(axis=(1, 2)).sum())
+            if not count:
                 continue
-            # Leads of one forecast err together: count a forecast's bucket as a few scores, not as many.
-            origins = np.isfinite(truth[:, rows == c][:, :, bucket == b]).any(axis=(1, 2)).sum()
-            trust = scores.shape[0] / (scores.shape[0] + EVIDENCE_HALF) * origins / (origins + 1.0)
-            wanted = np.array([sample_quantiles(scores[:, k], [level])[0] for k, level in enumerate(levels)])
-            shifts[c, b] = trust * wanted
+            # Leads of one forecast err together: a bucket seen from one origin only is half believed.
+            trust = count / (count + SHIFT_PRIOR) * origins / (origins + 1.0)
+            scores = part[known]
+            for k, column in enumerate(TAILS):
+                shifts[c, b, k] = trust * sample_quantiles(scores[:, k], [float(LEVEL_ARRAY[column])])[0]
     return shifts
-
-
-def _level_columns(count: int) -> Floats:
-    from models.quantiles import LEVEL_ARRAY
-
-    return LEVEL_ARRAY[:count]
-
-
-def calibrate(cube: Floats, past: Floats, truth: Floats, rows: NDArray[np.intp], bucket: NDArray[np.intp]) -> Floats:
-    """The cube with every level moved by its own past errors; quantiles stay in order.
-
-    Args:
-        cube: (n, horizon, n_levels) the forecast to calibrate.
-        past: (n_origins, n, horizon, n_levels) the same forecaster's past forecasts.
-        truth: (n_origins, n, horizon), NaN where not known.
-        rows: (n,) class of each row.
-        bucket: (horizon,) bucket of each lead.
-    """
-    scale = row_scale(past)
-    shifts = level_shifts(past, truth, rows, bucket, scale)
-    moved = cube + shifts[rows][:, bucket] * scale[:, None, None]
-    return np.sort(moved, axis=-1)

@@ -19,15 +19,22 @@ from models.conformal import calibrate, lead_buckets
 from models.metrics import HIGH80, HIGH95, LOW80, LOW95, inside, quantile_loss
 from models.persistence import Persistence
 from models.quantiles import Floats, keep_laws, last_observed
+from models.regime import quiet_moments
 from models.saved import read_state, write_state
 
 OK = "ok"
 INSUFFICIENT_HISTORY = "insufficient_history"
 POINTS_BEFORE_AN_ORIGIN = 8
 """A past origin with fewer points behind it than this says nothing about a model."""
+PRIORS: dict[str, float] = {"persistence": 1.1, "moving_mean": 1.1, "level": 1.05}
+"""Factor on the loss of models that know no rhythm, so that a few lucky origins do not decide for them."""
 PRIOR_PAIRS = 24.0
 """Skill is shrunk towards 0 as if this many scored pairs had shown none."""
-SHARPNESS = 6.0
+UNLIKE_WEIGHT = 0.1
+"""Weight of a past origin at which the row was busy and is quiet now, or the other way round."""
+OWN_EVIDENCE = 0.3
+"""How much of a blend weight is decided by the row alone; the rest by its class (same job, same metric)."""
+SHARPNESS = 24.0
 """Blend weight of a candidate is (its loss / persistence's loss) to the minus this."""
 
 
@@ -67,9 +74,9 @@ def default_candidates() -> tuple[Forecaster, ...]:
     """What the service tries without training: rhythm, look-alikes, recent level and mean."""
     from models.analog import Analog
     from models.level import RecentLevel
-    from models.moving_mean import MovingMean
+    from models.regime import Regime
 
-    found: list[Forecaster] = [Analog(), RecentLevel(), MovingMean()]
+    found: list[Forecaster] = [Analog(), RecentLevel(8), Regime(64)]
     try:
         from models.phase import PhaseForecaster
     except ImportError:
@@ -88,13 +95,14 @@ class Served:
     name = "served"
     version = "1"
 
-    def __init__(self, candidates: Sequence[Forecaster] | None = None, *, origins: int = 6) -> None:
+    def __init__(self, candidates: Sequence[Forecaster] | None = None, *, origins: int = 8) -> None:
         self.candidates: tuple[Forecaster, ...] = (
             Persistence(),
             *(default_candidates() if candidates is None else candidates),
         )
         self.origins = origins
         self.sharp = SHARPNESS
+        self.prior = np.array([PRIORS.get(c.name, 1.0) for c in self.candidates])
 
     def fit(self, contexts: list[Context], horizon: int) -> None:
         """Nothing to learn: the candidates are fitted by whoever made them."""
@@ -112,18 +120,21 @@ class Served:
         needed = POINTS_BEFORE_AN_ORIGIN + horizon
         columns = past_origins(context.n_points, horizon, self.origins)
         now = self._ask(context, horizon)
-        classes = row_classes(context)
+        quiet = quiet_moments(context.values)
+        classes = row_classes(context, quiet[:, -1] if context.n_points else None)
         if not columns:
             return self._naive(context, now[0], present, needed)
-        past = np.stack([self._ask(context.until(c), horizon) for c in columns])  # (r, k, n, h, levels)
+        past = np.stack([self._ask_then(context, column, horizon) for column in columns])  # (r, k, n, h, levels)
         truth = past_truth(context.values, columns, horizon)
         bucket = lead_buckets(horizon)
-        loss = bucket_losses(past, truth, bucket)
-        weight = blend_weights(loss, classes, self.sharp)
+        alike = np.stack([quiet[:, column - 1] == quiet[:, -1] for column in columns])  # (r, n)
+        loss = bucket_losses(past, truth, bucket, np.where(alike, 1.0, UNLIKE_WEIGHT))
+        weight = blend_weights(loss, classes, self.sharp, self.prior)
         blended = blend(now, weight, bucket)
         past_blend = np.stack([blend(p, weight, bucket) for p in past])
-        blended = calibrate(blended, past_blend, truth, classes, bucket)
-        calm = calibrate(now[0], past[:, 0], truth, classes, bucket)
+        heard = np.where(alike[:, :, None], truth, np.nan)
+        blended = calibrate(blended, past_blend, heard, classes, bucket)
+        calm = calibrate(now[0], past[:, 0], heard, classes, bucket)
         return self._gate(context, blended, calm, past, past_blend, truth, weight, classes, present, needed)
 
     def save(self, folder: Path) -> None:
@@ -151,6 +162,12 @@ class Served:
             if bad.any():
                 cubes[k] = np.where(bad[:, None, None], cubes[0], cubes[k])
         return np.stack(cubes)
+
+    def _ask_then(self, context: Context, column: int, horizon: int) -> Floats:
+        """What ``_ask`` would have said after ``column`` points; leads without a truth yet repeat the last one asked."""
+        known = min(horizon, context.n_points - column)
+        cubes = self._ask(context.until(column), known)
+        return np.pad(cubes, ((0, 0), (0, 0), (0, horizon - known), (0, 0)), mode="edge")
 
     def _naive(self, context: Context, values: Floats, present: NDArray[np.int64], needed: int) -> ServedForecast:
         n = context.n_series
@@ -253,7 +270,7 @@ class Served:
 def past_origins(n_points: int, horizon: int, most: int) -> list[int]:
     """Columns at which past forecasts are made, newest first; the newest ones are scored on their near leads only."""
     stride = max(1, horizon // 3)
-    least = max(POINTS_BEFORE_AN_ORIGIN, min(n_points // 3, 3 * horizon))
+    least = max(POINTS_BEFORE_AN_ORIGIN, n_points * 3 // 5)
     columns = [n_points - stride * (k + 1) for k in range(most)]
     return [column for column in columns if column >= least]
 
@@ -264,38 +281,49 @@ def past_truth(values: Floats, columns: Sequence[int], horizon: int) -> Floats:
     return np.stack([padded[:, column : column + horizon] for column in columns])
 
 
-def row_classes(context: Context) -> NDArray[np.intp]:
-    """(n,) number of each row's class: same job and same metric."""
-    pairs = list(zip(context.group.tolist(), context.metric, strict=True))
-    seen: dict[tuple[int, str], int] = {}
+def row_classes(context: Context, quiet: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+    """(n,) number of each row's class: same job, same metric, and both quiet or both busy."""
+    state = [False] * context.n_series if quiet is None else quiet.tolist()
+    pairs = list(zip(context.group.tolist(), context.metric, state, strict=True))
+    seen: dict[tuple[int, str, bool], int] = {}
     return np.array([seen.setdefault(pair, len(seen)) for pair in pairs], np.intp)
 
 
-def bucket_losses(past: Floats, truth: Floats, bucket: NDArray[np.intp]) -> Floats:
-    """(k, n, n_buckets) summed quantile loss of each candidate at past origins."""
+def bucket_losses(past: Floats, truth: Floats, bucket: NDArray[np.intp], weight: Floats) -> Floats:
+    """(k, n, n_buckets) summed quantile loss of each candidate at past origins, origins weighted by (r, n)."""
     loss = np.stack([quantile_loss(past[:, k], truth) for k in range(past.shape[1])])  # (k, r, n, h)
-    total = np.where(np.isfinite(loss), loss, 0.0).sum(axis=1)  # (k, n, h)
+    total = np.einsum("krnh,rn->knh", np.where(np.isfinite(loss), loss, 0.0), weight)
     return np.stack([total[:, :, bucket == b].sum(axis=2) for b in range(int(bucket.max()) + 1)], axis=2)
 
 
-def pool(values: Floats, classes: NDArray[np.intp]) -> Floats:
-    """(..., n) -> (..., n): the sum over each row's class."""
-    n_classes = int(classes.max()) + 1
-    onehot = (classes[:, None] == np.arange(n_classes)[None, :]).astype(np.float64)
-    result: Floats = (values @ onehot)[..., classes]
+def log_ratio(loss: Floats, naive: Floats) -> Floats:
+    """Logarithm of loss over persistence's loss, kept within a factor of 100; 0 where neither lost anything."""
+    tiny = 1e-12 * np.max(naive, initial=0.0) + 1e-300
+    result: Floats = np.clip(np.log((loss + tiny) / (naive + tiny)), -np.log(100.0), np.log(100.0))
     return result
 
 
-def blend_weights(loss: Floats, classes: NDArray[np.intp], sharpness: float) -> Floats:
-    """(k, n, n_buckets) weights that sum to 1 over candidates: own loss and the class's, against persistence's."""
-    own = loss / np.maximum(loss[:1], 1e-300)
-    unit = loss / np.maximum(loss[0].mean(axis=1)[None, :, None], 1e-300)
-    pooled = np.moveaxis(pool(np.moveaxis(unit, 1, 2), classes), 2, 1)
-    shared = pooled / np.maximum(pooled[:1], 1e-300)
-    ratio = np.sqrt(np.clip(own, 1e-3, 1e3) * np.clip(shared, 1e-3, 1e3))
-    ratio = np.where(loss[:1] > 0, ratio, 1.0)
-    best = ratio.min(axis=0, keepdims=True)
-    weight = (ratio / best) ** -sharpness
+def class_mean(values: Floats, classes: NDArray[np.intp]) -> Floats:
+    """(..., n) -> (..., n): the mean over each row's class."""
+    member = (classes[:, None] == np.arange(int(classes.max()) + 1)[None, :]).astype(np.float64)
+    result: Floats = (values @ (member / member.sum(axis=0)))[..., classes]
+    return result
+
+
+def blend_weights(loss: Floats, classes: NDArray[np.intp], sharpness: float, prior: Floats) -> Floats:
+    """(k, n, n_buckets) weights that sum to 1 over candidates: own loss and the class's, against persistence's.
+
+    Args:
+        loss: (k, n, n_buckets) summed loss at past origins; persistence first.
+        classes: (n,) class of each row.
+        sharpness: weight is the loss ratio to the minus this.
+        prior: (k,) factor on each candidate's loss; above 1 it must earn its weight.
+    """
+    own = log_ratio(loss, loss[:1])
+    shared = np.moveaxis(class_mean(np.moveaxis(own, 1, 2), classes), 1, 2)
+    ratio = np.exp(OWN_EVIDENCE * own + (1.0 - OWN_EVIDENCE) * shared)
+    ratio = ratio * prior[:, None, None]
+    weight = (ratio / ratio.min(axis=0, keepdims=True)) ** -sharpness
     result: Floats = weight / weight.sum(axis=0, keepdims=True)
     return result
 
@@ -308,10 +336,8 @@ def blend(cubes: Floats, weight: Floats, bucket: NDArray[np.intp]) -> Floats:
 
 def shrunk_skill(mine: Floats, naive: Floats, scored: NDArray[np.int64], classes: NDArray[np.intp]) -> Floats:
     """(n,) 1 - loss / persistence's loss, over the row and its class, shrunk towards 0 by ``PRIOR_PAIRS``."""
-    size = np.maximum(naive, 1e-300)
-    class_ratio = pool(np.where(naive > 0, mine / size, 1.0), classes) / pool(np.ones_like(naive), classes)
-    own_ratio = np.where(naive > 0, mine / size, 1.0)
-    ratio = 0.5 * own_ratio + 0.5 * class_ratio
+    own = log_ratio(mine, naive)
+    ratio = np.exp(0.5 * own + 0.5 * class_mean(own, classes))
     result: Floats = (1.0 - ratio) * scored / (scored + PRIOR_PAIRS)
     return result
 

@@ -21,6 +21,7 @@ BUILTIN: dict[str, Callable[[], type[Forecaster]]] = {
     "moving_mean": _lazily("models.moving_mean", "MovingMean"),
     "seasonal_naive": _lazily("models.seasonal_naive", "SeasonalNaive"),
     "level": _lazily("models.level", "RecentLevel"),
+    "regime": _lazily("models.regime", "Regime"),
     "analog": _lazily("models.analog", "Analog"),
     "phase": _lazily("models.phase", "PhaseForecaster"),
     "gbdt": _lazily("models.gbdt", "Gbdt"),
