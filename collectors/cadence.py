@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
-_GAPS_KEPT = 9
+_GAPS_KEPT = 15
+_ODD_GAP = 2.5
+"""A gap beyond this many medians is a pause of the source (an idle GPU), not its refresh interval."""
+_DUE = 1.1
+"""An unchanged reading counts as an observation only once the next refresh is surely past."""
 _ALWAYS_CHANGING = 12
 """After so many changed readings in a row the source may be faster than the reader: try a shorter interval."""
 _UNKNOWN_MAX_S = 1.0
@@ -41,8 +45,9 @@ class CadenceLimits:
 class Cadence:
     """One target's rhythm of reading.
 
-    The refresh interval is the median gap between changes of its values, over the last few. A reader that sees a
-    change every time cannot tell how much faster the source is, and shortens its interval until it sees a repeat.
+    The refresh interval is the mean gap between changes of its values, over the last few; single gaps are multiples
+    of the reading interval, their mean is not. A reader that sees a change every time cannot tell how much faster the
+    source is, and shortens its interval until it sees a repeat.
     """
 
     def __init__(self, limits: CadenceLimits | None = None) -> None:
@@ -53,12 +58,16 @@ class Cadence:
         self._kept_at_s: float | None = None
         self._in_a_row = 0
         self._failures = 0
+        self._dropped = False
         self._interval_s = self._limits.min_s
 
     @property
     def refresh_s(self) -> float | None:
         """How often the source's values change; None until two changes were seen."""
-        return median(self._gaps_s) if self._gaps_s else None
+        if not self._gaps_s:
+            return None
+        most_s = _ODD_GAP * median(self._gaps_s)
+        return fmean(gap_s for gap_s in self._gaps_s if gap_s <= most_s)
 
     def observe(self, at_s: float, changed: bool) -> bool:
         """Take note of a reading; True when it is to be kept as an observation.
@@ -76,9 +85,8 @@ class Cadence:
             self._in_a_row += 1
         else:
             self._in_a_row = 0
-        # Half a minimal interval of slack, so that scrape jitter does not skip every second one.
-        due_s = max(self.refresh_s or 0.0, 1.0) - 0.5 * self._limits.min_s
-        keep = changed or self._kept_at_s is None or not 0.0 <= at_s - self._kept_at_s < due_s
+        keep = changed or self._kept_at_s is None or not 0.0 <= at_s - self._kept_at_s < self._due_s()
+        self._dropped = not keep
         if keep:
             self._kept_at_s = at_s
         return keep
@@ -99,7 +107,15 @@ class Cadence:
             return limits.fixed_s
         floor_s = limits.floor_s(n_targets)
         self._interval_s = min(max(self._wish_s(at_s), floor_s), limits.max_s)
+        if self._dropped and self._kept_at_s is not None:
+            # The refresh is near, or the source stays as it is: look again when that is certain.
+            return min(self._interval_s, max(self._kept_at_s + self._due_s() - at_s, floor_s))
         return self._interval_s
+
+    def _due_s(self) -> float:
+        """How long after a kept reading an unchanged one is an observation again."""
+        # A hair less, so that the reading that is timed for this instant does not come too early by rounding.
+        return max(_DUE * (self.refresh_s or 0.0), 1.0) - 0.01
 
     def _wish_s(self, at_s: float) -> float:
         refresh_s = self.refresh_s

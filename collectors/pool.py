@@ -107,6 +107,7 @@ class ScrapePool:
         self._clock = clock
         self._random = random.Random(seed)
         self._targets: dict[str, _Target] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
 
     def add(self, collector: Collector, *, cadence: Cadence | None = None, lookback_s: float = 0.0) -> None:
         """Start reading a source; one of the same name is replaced. To be called inside the running loop.
@@ -127,6 +128,8 @@ class ScrapePool:
         target = self._targets.pop(source, None)
         if target is not None and target.task is not None:
             target.task.cancel()
+            self._leaving.add(target.task)
+            target.task.add_done_callback(self._leaving.discard)
 
     async def stop(self) -> None:
         """Stop every source and wait for their tasks."""
@@ -134,10 +137,7 @@ class ScrapePool:
         tasks = [target.task for target in targets if target.task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for target in targets:
-            if isinstance(target.collector, ExporterCollector):
-                await target.collector.close()
+        await asyncio.gather(*tasks, *self._leaving, return_exceptions=True)
 
     def statuses(self) -> list[TargetStatus]:
         """Every source, sorted by name."""
@@ -167,24 +167,34 @@ class ScrapePool:
         return build_topology(wiring, capacity, nics, source="exporters" if wiring or nics else "")
 
     async def _run(self, target: _Target) -> None:
-        await asyncio.sleep(self._random.uniform(0.0, self.limits.floor_s(len(self._targets))))
         loop = asyncio.get_running_loop()
-        while True:
-            started = loop.time()
-            await self._read_once(target)
-            target.interval_s = target.cadence.next_interval_s(self._clock.now(), len(self._targets))
-            jitter = 1.0 + self._random.uniform(-_JITTER_RATIO, _JITTER_RATIO)
-            await asyncio.sleep(max(target.interval_s * jitter - (loop.time() - started), 0.0))
+        try:
+            await asyncio.sleep(self._random.uniform(0.0, self.limits.floor_s(len(self._targets))))
+            while True:
+                started = loop.time()
+                await self._read_once(target)
+                target.interval_s = target.cadence.next_interval_s(self._clock.now(), len(self._targets))
+                jitter = 1.0 + self._random.uniform(-_JITTER_RATIO, _JITTER_RATIO)
+                await asyncio.sleep(max(target.interval_s * jitter - (loop.time() - started), 0.0))
+        finally:
+            if isinstance(target.collector, ExporterCollector):
+                await target.collector.close()
 
     async def _read_once(self, target: _Target) -> None:
         now_s = self._clock.now()
         try:
             batch = await target.collector.collect(Window(now_s - target.lookback_s, now_s))
-            target.note(batch)
-            if len(batch) or batch.findings:
-                await self._on_batch(batch)
         except Exception as error:  # one source's bug must not end the others
             target.up, target.last_error = False, f"{type(error).__name__}: {error}"
             target.findings["internal"] += 1
             target.cadence.failed()
             _log.exception("reading %s failed", target.collector.name)
+            return
+        target.note(batch)
+        if not len(batch) and not batch.findings:
+            return
+        try:
+            await self._on_batch(batch)
+        except Exception:  # nor does the receiver's trouble end the reading
+            target.findings["internal"] += 1
+            _log.exception("samples of %s could not be handed on", target.collector.name)
