@@ -14,8 +14,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 @asynccontextmanager
 async def serve(handler: Handler) -> AsyncIterator[str]:
     """The server's base URL while it runs; every path goes to ``handler``."""
+
+    async def route(request: web.Request) -> web.StreamResponse:
+        return await handler(request)
+
     app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", handler)
+    app.router.add_route("*", "/{tail:.*}", route)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
