@@ -55,7 +55,8 @@ def _batch(lines: Iterable[Line]) -> SampleBatch:
     rows: dict[tuple[SeriesKey, float], float] = {}
     seen: dict[tuple[GpuId, float], dict[JobId | None, Sighting]] = {}
     for field, labels, at_s, printed in lines:
-        metric, source = BY_FIELD[field]
+        # prometheus_client's parser adds this to every counter without it.
+        metric, source = BY_FIELD.get(field) or BY_FIELD[field.removesuffix("_total")]
         gpu = GpuId(labels["Hostname"], labels["UUID"], labels.get("GPU_I_ID", ""))
         entity = gpu.card if metric.level is Level.GPU else gpu
         rows[SeriesKey(metric.name, str(entity)), at_s] = printed * source.scale
