@@ -192,11 +192,14 @@ def _rows_with_values(
     has_value = (~np.isnan(values)).any(axis=1)
     keep = np.flatnonzero(has_value).tolist()
     present = {keys[i].metric for i in keep}
+    codes: dict[str, list[NDArray[np.uint8]]] = {}
+    for key, one in zip(keys, series, strict=True):
+        if one.reason.shape[0] and key.metric not in present:
+            codes.setdefault(key.metric, []).append(one.reason)
     for metric in FRAME_METRICS:
-        if metric in present or metric in missing:
-            continue
-        codes = [series[i].reason for i, key in enumerate(keys) if key.metric == metric]
-        missing[metric] = _why_missing(metric, np.concatenate(codes) if codes else np.empty(0, np.uint8), span_s)
+        if metric not in present and metric not in missing:
+            seen = np.concatenate(codes[metric]) if metric in codes else np.empty(0, np.uint8)
+            missing[metric] = _why_missing(metric, seen, span_s)
     return keep
 
 
