@@ -94,9 +94,9 @@ class PrometheusCollector:
                     answers += self._read(fields, start_s, end_s, findings)
         except SourceUnreachable as dead:
             problem = Problem.TIMEOUT if "within" in dead.message else Problem.UNREACHABLE
-            findings.append(Finding(problem, self.name, dead.message))
+            findings.append(Finding(problem, self.name, _without_source(dead)))
         except SourceError as bad:
-            findings.append(Finding(Problem.QUERY_ERROR, self.name, bad.message))
+            findings.append(Finding(Problem.QUERY_ERROR, self.name, _without_source(bad)))
         if findings and any(answer.series for answer in answers):
             findings.append(Finding(Problem.PARTIAL, self.name, "a part of the window could not be read"))
         told = [answer for answer in answers if answer.state != "no_data"]
@@ -138,7 +138,7 @@ class PrometheusCollector:
                 middle = len(fields) // 2
                 left = self._read(fields[:middle], start_s, end_s, findings)
                 return left + self._read(fields[middle:], start_s, end_s, findings)
-            findings.append(Finding(Problem.QUERY_ERROR, self.name, bad.message))
+            findings.append(Finding(Problem.QUERY_ERROR, self.name, _without_source(bad)))
             return []
 
     def _ask(self, fields: Sequence[str], start_s: float, end_s: float) -> Answer:
@@ -198,6 +198,11 @@ class PrometheusTail:
     def close(self) -> None:
         """Release the connections."""
         self._collector.close()
+
+
+def _without_source(error: SourceError) -> str:
+    """The error's sentence; a finding names its source beside it."""
+    return error.message.removeprefix(f"{error.source}: ")
 
 
 def _with_findings(batch: SampleBatch, findings: Sequence[Finding]) -> SampleBatch:

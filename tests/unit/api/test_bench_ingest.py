@@ -1,0 +1,42 @@
+"""The ingest benchmark: right shape, and both parsers see the same pages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.bench import ingest
+from collectors.exposition import PageParser
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(ingest, "_N_PAGES", 16)
+    monkeypatch.setattr(ingest, "_N_PAGES_REFERENCE", 8)
+
+
+def test_every_task_is_run_by_both(small):
+    told: list[str] = []
+    result = ingest.run(None, told.append)
+    document = json.loads(result.to_json())
+    assert {(row["task"], row["model"]) for row in document["rows"]} == {
+        (task, model) for task in ("parse", "page-to-store") for model in ("gpucast", "prometheus_client")
+    }
+    assert all(row["metric"] == "samples_per_cpu_s" and row["value"] > 0 for row in document["rows"])
+    assert all(row["ci_low"] <= row["value"] <= row["ci_high"] for row in document["rows"])
+    assert told
+
+
+def test_pages_are_seeded_valid_and_change_from_one_to_the_next():
+    first, second = ingest.make_pages(2, 7)
+    assert ingest.make_pages(2, 7) == [first, second]
+    parser = PageParser()
+    ours, then = parser.parse(first), parser.parse(second)
+    samples = [s for family in text_string_to_metric_families(first.decode()) for s in family.samples]
+    assert ours.value.tolist() == [float(s.value) for s in samples]
+    assert len(samples) == 160
+    assert then.layout is ours.layout
+    assert len(first) != len(second)
+    assert (ours.value != then.value).mean() > 0.9
