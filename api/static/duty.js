@@ -7,6 +7,7 @@ import { period, tickLabels } from "./format.js";
 
 export class DutyChart {
   #duty = null;
+  #unit = null;
 
   constructor(host) {
     this.host = host;
@@ -18,11 +19,13 @@ export class DutyChart {
     this.root = svg("svg", { role: "img" }, this.grid, this.times, this.band, this.mean, this.hand);
     this.absence = el("div", { class: "absence", hidden: true }, el("p", {}, el("strong", {}), el("span", {})));
     host.append(this.root, this.absence);
+    new ResizeObserver(() => this.#unit !== null && this.draw(this.#duty, this.#unit, null)).observe(host);
   }
 
   /** `duty` from the API or null; `unit` of its metric; `absence` {title, reason} when there is none. */
   draw(duty, unit, absence) {
     this.#duty = duty;
+    this.#unit = unit;
     this.absence.hidden = Boolean(duty);
     if (absence) {
       setText(this.absence.firstChild.firstChild, absence.title);

@@ -10,6 +10,7 @@ const HEIGHT = 30;
 
 export class Timeline {
   #base = 0;
+  #model = null;
 
   constructor(host) {
     this.host = host;
@@ -29,10 +30,12 @@ export class Timeline {
     this.root = svg("svg", { role: "img", height: HEIGHT }, svg("defs", {}, hatch, clip), title, clipped, this.now);
     this.legend = el("ul", { class: "legend", "aria-label": "Legend" });
     host.append(this.root, this.legend);
+    new ResizeObserver(() => this.#model && this.draw(this.#model)).observe(host);
   }
 
   /** `model`: {phases, lull, past_s, future_s, now_s}; lull null when none is foreseen. */
   draw(model) {
+    this.#model = model;
     const width = this.host.clientWidth;
     if (!width) return;
     this.#base = model.now_s;
