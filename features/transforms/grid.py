@@ -17,8 +17,9 @@ from telemetry.samples import Reason
 
 LATE_RATIO = 0.25
 """A reading may come this share of a step after its grid point and still belong to it (scrape jitter)."""
-SNAP_RATIO = 0.01
-"""A measured step is snapped to two digits where that changes it by at most this much."""
+SNAP_RATIO = 0.02
+"""A measured step is snapped to two digits where that changes it by at most this much: a poller that stalls now and
+then still means its round number."""
 HOLD_STEPS = 1.75
 """An empty slot is filled from a reading at most this many steps old: one jittered slot, never two."""
 LOOKBACK_S = 300.0
@@ -51,7 +52,7 @@ def infer_step_s(at_s: NDArray[np.float64]) -> float:
     """Typical spacing of distinct observations in seconds, NaN with fewer than two.
 
     The mean of the spacings within half of the median: the median ignores gaps, the mean then averages jitter
-    away. Snapped to two digits where that is within 1 %, so that 0.998 s is 1 s.
+    away. Snapped to two digits where that is within 2 %, so that 0.998 s is 1 s.
     """
     spacing_s = np.diff(at_s)
     if not (spacing_s > 0).all():
