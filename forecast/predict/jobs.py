@@ -129,7 +129,15 @@ def _paths(frame: JobFrame, settings: PredictSettings, models: RoomModels) -> di
     for row, metric in enumerate(totals.metric):
         if present[row] == 0:
             paths[metric] = Absence(Why.NO_DATA, f"{metric} has no sample in the window", 0, settings.min_points)
-    rows = np.flatnonzero(present > 0)
+    for row in np.flatnonzero((present > 0) & (present < settings.min_points)).tolist():
+        metric = totals.metric[row]
+        paths[metric] = Absence(
+            Why.INSUFFICIENT_HISTORY,
+            f"{metric} has {present[row]} points in the window, and a forecast needs {settings.min_points}",
+            int(present[row]),
+            settings.min_points,
+        )
+    rows = np.flatnonzero(present >= settings.min_points)
     if rows.size == 0:
         return paths
     # Nothing is foreseen further ahead than half of what was seen.
@@ -138,13 +146,6 @@ def _paths(frame: JobFrame, settings: PredictSettings, models: RoomModels) -> di
     for place, row in enumerate(rows.tolist()):
         metric = totals.metric[row]
         paths[metric] = served_path(served, place, metric, frame.data_at_s, totals.step_s)
-        if present[row] < settings.min_points:
-            paths[metric] = Absence(
-                Why.INSUFFICIENT_HISTORY,
-                f"{metric} has {present[row]} points in the window, and a forecast needs {settings.min_points}",
-                int(present[row]),
-                settings.min_points,
-            )
     return paths
 
 

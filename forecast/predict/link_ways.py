@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ FloatArray = NDArray[np.float64]
 RHYTHM = "rhythm"
 JOBS = "jobs"
 WAYS = (JOBS, RHYTHM, PERSISTENCE)
+LEAST_SKILL = 0.02
+"""A lead over climatology smaller than this is luck of a dozen origins."""
 MAX_SCANNED_ROWS = 128
 """At most this many job rows, largest first, are searched for the period they showed at a past origin."""
 MAX_SCANNED_LINKS = 32
@@ -143,6 +145,11 @@ def foresee(
     then, _ = _sources(context, filled, first, capacity_bytes_per_s, rows, allowed, {}, models)
     now, mix = _sources(context, filled, context.n_points, capacity_bytes_per_s, rows, allowed, periods, models)
     scores = [score(use, filled, getattr(then, way), settings.threshold_ratio, horizon) for way in WAYS]
+    able = {
+        JOBS: mix.share.sum(axis=1) >= MIN_LEAD_SHARE,
+        RHYTHM: np.isfinite(now.link_period) & np.isfinite(then.link_period),
+    }
+    scores = [_only(s, able[way]) if way in able else s for way, s in zip(WAYS, scores, strict=True)]
     best, skill = _choose(scores)
     path_best, path_skill = _choose_path(scores)
     ever, onset, overload = _usual(use, horizon, settings.threshold_ratio)
@@ -259,12 +266,17 @@ def _found(models: RoomModels, context: Context) -> FloatArray:
     return out
 
 
+def _only(one: Score, able: NDArray[np.bool_]) -> Score:
+    """A score that counts only for links that this way can speak about."""
+    return replace(one, skill=np.where(able, one.skill, np.nan), use_loss=np.where(able, one.use_loss, np.inf))
+
+
 def _choose(scores: list[Score]) -> tuple[NDArray[np.intp], tuple[Skill | None, ...]]:
     """Index into ``WAYS`` per link, -1 for climatology, and the skill that goes with it."""
     skills = np.stack([s.skill for s in scores])
     known = np.isfinite(skills)
     ranked = np.where(known, skills, -np.inf)
-    served = np.where(ranked.max(axis=0) > 0.0, ranked.argmax(axis=0), -1)
+    served = np.where(ranked.max(axis=0) > LEAST_SKILL, ranked.argmax(axis=0), -1)
     out: list[Skill | None] = []
     for link, way in enumerate(served.tolist()):
         if not known[:, link].any():

@@ -71,11 +71,17 @@ def signals(totals: Context) -> Signals:
 
 
 def _network(totals: Context, used: dict[str, str]) -> FloatArray:
-    """Fabric where the job has any, else NVLink: a one-host job still communicates."""
+    """Fabric where the job sends any, else NVLink: a one-host job still communicates."""
+    found: list[tuple[FloatArray, dict[str, str]]] = []
     for metric in NETWORK:
-        level = _sign(totals, (metric,), BYTES_FLOOR, "network", used)
-        if "network" in used and np.nanmax(level, initial=0.0) > 0.0:
-            return level
+        name: dict[str, str] = {}
+        level = _sign(totals, (metric,), BYTES_FLOOR, "network", name)
+        if name:
+            found.append((level, name))
+    if not found:
+        return np.full(totals.n_points, np.nan)
+    level, name = next((pair for pair in found if np.nanmax(pair[0]) > 0.0), found[0])
+    used.update(name)
     return level
 
 

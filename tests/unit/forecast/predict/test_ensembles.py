@@ -1,0 +1,102 @@
+"""Scenarios repeat the past and never look ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecast.predict.ensembles import bridged, crossing, cycles_of, mixed
+from forecast.predict.outlooks import persistence_scenarios, score, usual_ever
+
+
+def test_periodic_row_continues():
+    """Every scenario of a clean rhythm is its continuation, also for a fractional period."""
+    for period in (8.0, 7.3):
+        t = np.arange(200)
+        row = np.sin(2 * np.pi * t / period)
+        truth = np.sin(2 * np.pi * np.arange(200, 230) / period)
+        found = cycles_of(row[None], np.array([period]), 30)
+        assert np.abs(np.median(found[0], axis=0) - truth).max() < 0.45
+        assert found.shape[0] == 1
+
+
+def test_row_without_a_period_gives_its_spread():
+    """Scenarios are quantiles of the past, constant over the steps."""
+    row = np.arange(101.0)[None]
+    found = cycles_of(row, np.array([np.nan]), 5)
+    assert (np.diff(found[0], axis=1) == 0).all()
+    assert (np.diff(found[0, :, 0]) > 0).all()
+    assert found.min() >= 0.0
+    assert found.max() <= 100.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(n=st.integers(2, 60), period=st.floats(1.0, 70.0), horizon=st.integers(1, 80))
+def test_scenarios_hold_only_past_values(n, period, horizon):
+    """Whatever period and horizon: each scenario value was seen before, or lies between seen ones."""
+    row = np.random.default_rng(n).uniform(5, 6, (1, n))
+    found = cycles_of(row, np.array([period]), horizon)
+    assert np.isfinite(found).all()
+    assert found.min() >= row.min()
+    assert found.max() <= row.max()
+
+
+def test_bridging_fills_gaps_only():
+    """Present values stay; gaps are linear; an empty row becomes 0; the input is untouched."""
+    values = np.array([[1.0, np.nan, 3.0], [np.nan] * 3])
+    out = bridged(values)
+    assert out.tolist() == [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]
+    assert np.isnan(values[0, 1])
+
+
+def test_mixed_uses_all_cycles_and_repeats_itself():
+    """Every past iteration takes part, rows walk differently, and the picks are the same every time."""
+    cycles = np.arange(6.0)[None, :, None] * np.ones((3, 1, 2))
+    first, second = mixed(cycles), mixed(cycles)
+    assert (first == second).all()
+    assert set(np.unique(first[0])) == set(range(6))
+    assert not (first[0] == first[1]).all()
+
+
+def test_crossing_counts_scenarios():
+    """Share per step, share that ever cross, and the middle first step."""
+    scenarios = np.array([[[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    above, ever, onset = crossing(scenarios, 0.5)
+    assert above[0] == pytest.approx([0.0, 0.5, 0.5])
+    assert ever[0] == pytest.approx(0.75)
+    assert onset[0] == pytest.approx(1.0)
+    assert np.isnan(crossing(scenarios * 0, 0.5)[2][0])
+
+
+def test_score_of_the_truth_is_near_one_and_of_persistence_low():
+    """Skill tells a clean rhythm from the last value."""
+    t = np.arange(240)
+    use = (np.mod(t, 10) < 3).astype(float)[None]
+    rhythm = score(use, use, lambda c, h: cycles_of(use[:, :c], np.array([10.0]), h), 0.5, 20)
+    naive = score(use, use, lambda c, h: persistence_scenarios(use, c, h), 0.5, 20)
+    assert rhythm.skill[0] > 0.9
+    assert naive.skill[0] < rhythm.skill[0]
+    assert not rhythm.on_use[0]
+
+
+def test_score_rests_on_the_past_alone():
+    """Scenarios are asked for columns before the truth only: changing the future changes no scenario."""
+    asked = []
+
+    def way(column, horizon):
+        asked.append((column, horizon))
+        return np.zeros((1, 2, horizon))
+
+    score(np.zeros((1, 90)), np.zeros((1, 90)), way, 0.5, 10)
+    assert asked
+    assert all(column < 90 for column, _ in asked)
+
+
+def test_never_and_always_stay_inside_the_unit_interval():
+    """A chance from counts is neither 0 nor 1 by luck."""
+    for level, low, high in ((0.0, 0.0, 0.2), (1.0, 0.8, 1.0)):
+        ever, count = usual_ever(np.full((1, 60), level), 0.5, 10)
+        assert low <= ever[0] <= high
+        assert count[0] == pytest.approx(10 * level)
