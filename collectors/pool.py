@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from collectors.base import Collector
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.scrape import ExporterCollector
-from collectors.wiring import build_topology
+from collectors.wiring import TellsWiring, build_topology
 from telemetry.clock import Clock
 from telemetry.samples import Problem, SampleBatch, Window
 from telemetry.topology import Topology
@@ -158,13 +158,13 @@ class ScrapePool:
 
     def topology(self) -> Topology:
         """What the pages read so far tell about the wiring."""
-        exporters = [t.collector for t in self._targets.values() if isinstance(t.collector, ExporterCollector)]
+        tellers = [t.collector for t in self._targets.values() if isinstance(t.collector, TellsWiring)]
         capacity: dict[str, float] = {}
-        for exporter in exporters:
-            capacity |= exporter.capacity_bytes_per_s
-        wiring = [cable for exporter in exporters for cable in exporter.wiring]
-        nics = [nic for exporter in exporters for nic in exporter.nics]
-        return build_topology(wiring, capacity, nics, source="exporters" if wiring or nics else "")
+        for teller in tellers:
+            capacity |= teller.capacity_bytes_per_s
+        wiring = [cable for teller in tellers for cable in teller.wiring]
+        nics = [nic for teller in tellers for nic in teller.nics]
+        return build_topology(wiring, capacity, nics, source="telemetry" if wiring or nics else "")
 
     async def _run(self, target: _Target) -> None:
         loop = asyncio.get_running_loop()

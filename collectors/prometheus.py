@@ -12,10 +12,10 @@ from collectors.answer import Answer
 from collectors.attribution import OwnerRules
 from collectors.prometheus_api import PrometheusApi
 from collectors.series_map import SeriesMapper
-from collectors.wiring import Wiring, wiring_of_labels
+from collectors.wiring import Wiring, capacities_of, nics_of, wiring_of_labels
 from telemetry.catalogue import BY_NAME, METRICS, NODE_NAME_FIELD, UPLINK_FIELD
 from telemetry.errors import BadReply, ConfigError, SourceError, SourceUnreachable
-from telemetry.ids import SeriesKey
+from telemetry.ids import LinkId, SeriesKey
 from telemetry.samples import Finding, Problem, SampleBatch, Window
 
 _MOST_POINTS = 11_000
@@ -24,6 +24,8 @@ _LEAST_CHUNK_S = 30.0
 _FIELDS_PER_QUERY = 40
 """Keeps the address of a query under 2 kB, which every proxy lets through."""
 _ASK_NAMES_AGAIN_S = 60.0
+_UNREAD = (Problem.UNREACHABLE, Problem.TIMEOUT, Problem.QUERY_ERROR)
+"""Findings of a reading that gave nothing and has to be made again from its start."""
 
 
 class PrometheusCollector:
@@ -63,6 +65,9 @@ class PrometheusCollector:
         self.name = url.rstrip("/")
         self.provides = frozenset(wanted)
         self.wiring: tuple[Wiring, ...] = ()
+        self.capacity_bytes_per_s: dict[str, float] = {}
+        self.nics: set[LinkId] = set()
+        self._wired_keys: tuple[SeriesKey, ...] | None = None
         self._step_s = step_s
         self._chunk_s = chunk_s if step_s is None else min(chunk_s, step_s * (_MOST_POINTS - 1))
         self._fields = sorted(source.field for name in wanted for source in BY_NAME[name].sources)
@@ -106,6 +111,10 @@ class PrometheusCollector:
                 findings.append(Finding(Problem.EMPTY, self.name, text))
             return SampleBatch.empty(source=self.name, findings=findings, received_s=window.end_s)
         batch = self._mapper.batch(told, window.end_s, start_s=window.start_s, end_s=window.end_s)
+        if batch.keys is not self._wired_keys:
+            self._wired_keys = batch.keys
+            self.capacity_bytes_per_s |= capacities_of(batch)
+            self.nics |= nics_of(batch)
         return _with_findings(batch, findings)
 
     def _learn_names(self, window: Window) -> None:
@@ -153,12 +162,12 @@ class PrometheusCollector:
 class PrometheusTail:
     """Follows a server: each reading gives what it has not given before.
 
-    A sample is there to be queried only after its scrape ended, so each reading looks back further than the last one
-    and leaves out what it gave already.
+    The first reading takes the whole window asked for. A sample is there to be queried only after its scrape ended,
+    so each later reading looks back a little behind the last one and leaves out what it gave already.
 
     Args:
         collector: the server.
-        lookback_s: how far each reading looks back; more than the slowest scrape takes.
+        lookback_s: how far a later reading looks back behind the last; more than the slowest scrape takes.
     """
 
     def __init__(self, collector: PrometheusCollector, lookback_s: float = 30.0) -> None:
@@ -166,6 +175,7 @@ class PrometheusTail:
         self.provides = collector.provides
         self._collector = collector
         self._lookback_s = lookback_s
+        self._read_until_s = -np.inf
         self._newest_s: dict[SeriesKey, float] = {}
 
     @property
@@ -173,10 +183,22 @@ class PrometheusTail:
         """Cables that the server's series tell of."""
         return self._collector.wiring
 
+    @property
+    def capacity_bytes_per_s(self) -> dict[str, float]:
+        """Port speeds that the server's series tell of."""
+        return self._collector.capacity_bytes_per_s
+
+    @property
+    def nics(self) -> set[LinkId]:
+        """Host ports that the server has samples of."""
+        return self._collector.nics
+
     async def collect(self, window: Window) -> SampleBatch:
-        """New samples up to ``window.end_s``; late ones may lie up to the lookback before ``window.start_s``."""
-        start_s = min(window.start_s, window.end_s - self._lookback_s)
+        """Samples of the window that were not given yet; ``window.start_s`` may stay the same all the time."""
+        start_s = max(window.start_s, min(self._read_until_s - self._lookback_s, window.end_s))
         batch = await self._collector.collect(Window(start_s, window.end_s))
+        if len(batch) or not any(finding.problem in _UNREAD for finding in batch.findings):
+            self._read_until_s = window.end_s
         if not len(batch):
             return batch
         newest_s = np.array([self._newest_s.get(key, -np.inf) for key in batch.keys])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 from collectors.entities import Place
 from collectors.exposition import ParsedPage
@@ -35,6 +38,18 @@ class Wiring:
     far_device: str = ""
     far_port: str = ""
     to_host: bool = True
+
+
+@runtime_checkable
+class TellsWiring(Protocol):
+    """A collector that learns wiring on the way."""
+
+    wiring: tuple[Wiring, ...]
+    """Cables seen."""
+    capacity_bytes_per_s: dict[str, float]
+    """Text form of a port -> speed of one direction."""
+    nics: set[LinkId]
+    """Host ports with samples."""
 
 
 def wiring_of(page: ParsedPage) -> tuple[Wiring, ...]:
@@ -102,12 +117,12 @@ def build_topology(
 
 
 def capacities_of(batch: SampleBatch) -> dict[str, float]:
-    """Text form of a port -> its speed in bytes per second, where the batch tells it."""
-    return {
-        batch.keys[series].entity: float(value)
-        for series, value, reason in zip(batch.series, batch.value, batch.reason, strict=True)
-        if reason == 0 and batch.keys[series].metric == CAPACITY_METRIC and value > 0
-    }
+    """Text form of a port -> its speed in bytes per second, the last one where the batch tells several."""
+    speeds = [i for i, key in enumerate(batch.keys) if key.metric == CAPACITY_METRIC]
+    if not speeds:
+        return {}
+    rows = np.flatnonzero(np.isin(batch.series, speeds) & (batch.reason == 0) & (batch.value > 0))
+    return {batch.keys[batch.series[row]].entity: float(batch.value[row]) for row in rows}
 
 
 def nics_of(batch: SampleBatch) -> set[LinkId]:

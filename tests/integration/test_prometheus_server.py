@@ -79,10 +79,10 @@ async def test_raw_samples_come_back_with_their_own_times_and_owners(tmp_path: P
             batch = await collector.collect(window)
             stepped = await _read_stepped(server, window)
             tail = PrometheusTail(collector)
-            first = await tail.collect(Window(time.time() - 1, time.time()))
+            first = await tail.collect(Window(started_s, time.time()))
             more = exporters.scrapes + 3
             await _after_scrapes(lambda: exporters.scrapes, more)
-            second = await tail.collect(Window(time.time() - 1, time.time()))
+            second = await tail.collect(Window(started_s, time.time()))
             collector.close()
     validate_batch(batch)
     at_s, watts = _values(batch, POWER)
