@@ -140,14 +140,15 @@ class Service:
 
     def _request(self, now_s: float) -> PredictRequest:
         chosen = self._settings.forecast
-        allocations = self._ring.allocations(now_s, chosen.window_s)
+        as_of_s = now_s + self._ahead_s()
+        allocations = self._ring.allocations(as_of_s, chosen.window_s)
         frames = tuple(
             frame
-            for view in job_views(allocations, now_s)
-            if now_s - (frame := job_frame(self._ring, view, now_s=now_s, window_s=chosen.window_s)).received_s
+            for view in job_views(allocations, as_of_s)
+            if now_s - (frame := job_frame(self._ring, view, now_s=as_of_s, window_s=chosen.window_s)).received_s
             < FORGET_JOB_S
         )
-        links = link_frame(self._ring, now_s=now_s, window_s=chosen.window_s)
+        links = link_frame(self._ring, now_s=as_of_s, window_s=chosen.window_s)
         return PredictRequest(
             now_s=now_s,
             jobs=frames,
@@ -160,6 +161,11 @@ class Service:
                 link_horizon_s=chosen.link_horizon_s,
             ),
         )
+
+    def _ahead_s(self) -> float:
+        """How far the fastest source clock runs ahead of ours; its newest samples would else look like the future."""
+        offsets = [target.clock_offset_s for target in self._source.status() if target.clock_offset_s is not None]
+        return max(0.0, -min(offsets, default=0.0))
 
     def _keep(self, request: PredictRequest, reply: PredictReply) -> None:
         self._frames = {frame.job.job: frame for frame in request.jobs}

@@ -83,12 +83,12 @@ class PrometheusSource:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        from collectors.prometheus import PrometheusCollector
+        from collectors.prometheus import PrometheusCollector, PrometheusTail
 
         collector = PrometheusCollector(self._settings.url, timeout_s=self._settings.timeout_s)
         try:
             self._pool.add(
-                collector,
+                PrometheusTail(collector),
                 cadence=Cadence(CadenceLimits(fixed_s=self._settings.poll_s)),
                 lookback_s=self._settings.backfill_s,
             )

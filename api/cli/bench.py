@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         print(text)
         return 0
     print(_table(result.rows))
+    for note in result.notes:
+        print(note)
     if args.json is not None:
         args.json.write_text(text, encoding="utf-8")
         print(f"wrote {args.json}")
