@@ -84,9 +84,14 @@ def job_rhythm(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
 
 
 def _agree(whole: Period, newest: Period) -> bool:
-    """Whether two findings are one period within their intervals, or a hundredth."""
+    """Whether the whole window tells the newest half's period, and no less surely.
+
+    A window over two paces shows their blend with a wide interval; half of a steady window is the less sure one.
+    """
     apart_s = abs(whole.period_s - newest.period_s)
-    return apart_s <= max(0.01 * whole.period_s, (whole.high_s - whole.low_s) / 2 + (newest.high_s - newest.low_s) / 2)
+    width_s, newest_width_s = whole.high_s - whole.low_s, newest.high_s - newest.low_s
+    blended = width_s > 0.02 * whole.period_s and newest_width_s < 0.5 * width_s
+    return not blended and apart_s <= max(0.01 * whole.period_s, newest_width_s / 2)
 
 
 def _newest(frame: JobFrame, n_points: int) -> JobFrame:
