@@ -3,7 +3,8 @@
 import { Client, DownError, advicePath, jobPath, linkPath } from "./net.js";
 import { installJobs, drawJobs } from "./jobs.js";
 import { JobPanel, VIEWS } from "./job.js";
-import { LinksPanel } from "./links.js";
+import { LinksPanel, isHot, ordered } from "./links.js";
+import { stepsOf } from "./scale.js";
 import { AdvicePanel } from "./advice.js";
 import { drawAccuracy } from "./accuracy.js";
 import { drawTop } from "./topbar.js";
@@ -40,10 +41,20 @@ function settle() {
   const job = jobs.find((one) => one.id === state.jobId);
   const metrics = job ? Object.keys(job.metrics) : [];
   state.metric = metrics.includes(state.metricByUser) ? state.metricByUser : (job?.headline_metric ?? metrics[0] ?? null);
-  if (!state.viewByUser && job && !job.period.absent) state.view = job.period.period_s < 5 ? "1 min" : "3 min";
-  const links = state.links?.items ?? [];
-  if (!links.some((link) => link.id === state.linkId)) state.linkByUser = false;
-  if (!state.linkByUser) state.linkId = links[0]?.id ?? null;
+  if (!state.viewByUser && job) state.view = spanFor(job);
+  const links = ordered(state.links?.items ?? []);
+  const selected = links.find((link) => link.id === state.linkId);
+  if (!selected) state.linkByUser = false;
+  // A link stays selected until another one gets hot.
+  if (!state.linkByUser && (!selected || (isHot(links[0]) && !isHot(selected)))) state.linkId = links[0]?.id ?? null;
+}
+
+/** The span that shows some iterations, and no more future than is foreseen. */
+function spanFor(job) {
+  const path = state.forecast?.id === job.id ? state.forecast.metrics[state.metric] : null;
+  const ahead_s = path && !path.absent ? stepsOf(path) * path.step_s : Infinity;
+  const period_s = job.period.absent ? 10 : job.period.period_s;
+  return ahead_s < 30 || period_s < 5 ? "1 min" : "3 min";
 }
 
 const panel = new JobPanel({

@@ -134,7 +134,7 @@ export class FanChart {
     keyed(this.times, offsets.filter((t) => t !== 0), String, line, (node, offset) => {
       const x = this.x(offset).toFixed(1);
       setAttributes(node.firstChild, { x1: x, x2: x, y1: bottom, y2: bottom + 4 });
-      setAttributes(node.lastChild, { x, y: bottom + 17 });
+      setAttributes(node.lastChild, { x, y: bottom + 17, class: x > right - 12 ? "last" : null });
       setText(node.lastChild, offsetLabel(offset, offsets[1] - offsets[0]));
     });
     const zero = this.x(0);

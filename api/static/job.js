@@ -12,7 +12,7 @@ export const VIEWS = {
   "3 min": { past_s: 110, future_s: 70 },
   "12 min": { past_s: 600, future_s: 120 },
 };
-const PILLS = 5;
+const PILLS = 4;
 const $ = (id) => document.getElementById(id);
 
 /** Metrics that have a forecast first, in the order of telling much. */

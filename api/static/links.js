@@ -11,6 +11,12 @@ const SHOWN = 40;
 const $ = (id) => document.getElementById(id);
 export const isHot = (link) => typeof link.probability === "number" && link.probability >= HOT;
 
+/** Hot ones by chance, the rest by whole percent and name: rows then stay where they are while little changes. */
+export function ordered(links) {
+  const rank = (link) => (typeof link.probability !== "number" ? -1 : isHot(link) ? link.probability + 1 : Math.round(link.probability * 100) / 100);
+  return [...links].sort((a, b) => rank(b) - rank(a) || a.id.localeCompare(b.id));
+}
+
 function makeRow(link) {
   const name = el("span", { class: "link-name" }, el("b", { text: link.id }), el("small", { text: link.tier }), el("small", {}));
   const bar = el("span", { class: "bar", "aria-hidden": "true" }, el("i", {}), el("u", {}));
@@ -29,7 +35,8 @@ function updateRow(node, link, state) {
   bar.lastChild.style.left = `${link.threshold_ratio * 100}%`;
   setText(name.lastChild, link.use_ratio === null ? "use unknown" : `${percent(link.use_ratio)} used`);
   setText(facts, onset(link, state.now_s));
-  facts.hidden = !facts.textContent;
+  // Quiet links take one line less.
+  facts.hidden = !facts.textContent || !(hot || link.probability >= 0.05 || link.id === state.linkId);
   setAttributes(button, {
     class: hot ? "link hot" : "link",
     "aria-current": link.id === state.linkId ? "true" : null,
@@ -41,7 +48,7 @@ function onset(link, now_s) {
   const jobs = link.causes.map((cause) => jobName(cause.job).short).join(" + ");
   if (link.onset_s !== null) {
     const left = link.onset_s - sourceNow(link, now_s);
-    const words = left > 0.3 ? `congests in ${duration(left)}` : "congesting now";
+    const words = left > 0.3 ? `congests in ${duration(left)}` : link.use_ratio >= link.threshold_ratio ? "congested now" : "congestion due now";
     return jobs ? `${words}: ${jobs}` : words;
   }
   return jobs;
@@ -49,7 +56,7 @@ function onset(link, now_s) {
 
 export class LinksPanel {
   constructor(choose) {
-    this.chart = new FanChart($("link-fan"), { name: "Link use", ceiling: 1 });
+    this.chart = new FanChart($("link-fan"), { name: "Link use", ceiling: 1.04 });
     $("links-list").addEventListener("click", (event) => {
       const row = event.target.closest("button.link");
       if (row) choose(row.parentElement.dataset.key);
@@ -58,7 +65,7 @@ export class LinksPanel {
 
   /** Draw the list and the selected link. */
   draw(state) {
-    const items = state.links?.items ?? [];
+    const items = ordered(state.links?.items ?? []);
     const hot = items.filter(isHot).length;
     const total = state.links?.total ?? 0;
     setText($("links-count"), `${hot ? `${hot} of ${total} hot` : total}${items.length > SHOWN ? `, first ${SHOWN} shown` : ""}`);

@@ -2,7 +2,7 @@
 
 import { el, setText, setAttributes, redrawn } from "./dom.js";
 import { duration, percent, utc } from "./format.js";
-import { isHot } from "./links.js";
+import { isHot, ordered } from "./links.js";
 import { ageNow } from "./job.js";
 
 const $ = (id) => document.getElementById(id);
@@ -24,6 +24,7 @@ export function drawTop(state) {
   setAttributes($("top-sources"), { class: health.sources_up < health.sources_total ? "quiet warn" : "quiet", "aria-label": `${health.sources_up} of ${health.sources_total} sources up, show them` });
   const ages = (state.jobs?.items ?? []).map((job) => ageNow(job, state.now_s));
   setText($("top-age"), ages.length ? `newest data ${duration(Math.min(...ages))} old` : "no data yet");
+  $("top-age").classList.toggle("warn", ages.length > 0 && Math.min(...ages) > 30);
   setText($("top-mode"), `mode ${health.mode} · ${health.backend.replaceAll("_", " ")}`);
   drawSources(health, state.now_s);
 }
@@ -43,7 +44,7 @@ function drawState({ health, down, paused }) {
 }
 
 function drawTitle(state) {
-  const hot = (state.links?.items ?? []).find(isHot);
+  const hot = ordered(state.links?.items ?? []).find(isHot);
   const title = state.down ? "⚠ not reachable · gpucast" : hot ? `● ${hot.id} ${percent(hot.probability)} · gpucast` : "gpucast";
   if (document.title !== title) document.title = title;
 }
