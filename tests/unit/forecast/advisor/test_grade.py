@@ -35,7 +35,7 @@ def ask(advice, values, *, now_s=99.0, applied_at_s=10.0):
         (0.05, 0.0, 0.1, "inside"),
         (0.4, 0.0, 0.1, "worse"),
         (0.0, 0.2, 0.3, "better"),
-        (0.1, 0.1, 0.1, "inside"),
+        (0.1, 0.05, 0.15, "inside"),
     ],
 )
 def test_verdict(share, low, high, verdict):
