@@ -13,7 +13,7 @@ from api.http.answers import answer, fresh
 from api.http.dependencies import ReadsDep, errors
 from api.http.paging import Cursor, Limit, page
 from api.http.problems import unknown
-from api.http.render_advice import advice as render_advice
+from api.http.render.advice import advice as render_advice
 from api.reads import AdviceRecord, Reads
 
 router = APIRouter(tags=["advice"])

@@ -9,7 +9,8 @@ from api.http import schemas
 from api.http.answers import fresh
 from api.http.dependencies import ReadsDep, SettingsDep, errors
 from api.http.problems import Problem
-from api.http.render import rfc3339, target
+from api.http.render.base import rfc3339
+from api.http.render.health import target
 
 router = APIRouter(tags=["health"])
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from api.http import render, schemas
-from api.http.render_advice import advice as render_advice
-from api.http.render_advice import allowed_verbs
+from api.http.render.advice import advice as render_advice
+from api.http.render.advice import allowed_verbs
 from api.reads import History
 from forecast.advisor.types import Mode
 from forecast.predict.types import Absence, Skill, Why

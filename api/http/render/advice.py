@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.http import schemas
-from api.http.render import number, rfc3339
+from api.http.render.base import number, rfc3339
 from api.reads import AdviceRecord
 from forecast.advisor.types import Effect, Grade, Mode
 from forecast.backends.base import Plan, Receipt

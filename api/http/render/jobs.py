@@ -1,0 +1,155 @@
+"""Jobs as API models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from api.http import schemas
+from api.http.render.base import absent, number, numbers, path, rfc3339, skill
+from forecast.predict.types import Absence, DutyCycle, JobForecast, Lull, Period, PhaseNow, QuantilePath, Why
+from telemetry.ids import JobId
+
+HEADLINE_METRICS: tuple[str, ...] = (
+    "job_fabric_tx_bytes_per_s",
+    "gpu_tensor_active_ratio",
+    "gpu_sm_active_ratio",
+    "gpu_gr_engine_active_ratio",
+    "gpu_nvlink_tx_bytes_per_s",
+    "gpu_util_ratio",
+    "gpu_power_watts",
+)
+"""Which metric tells most about a training job, best first."""
+
+
+def metric_summary(value: QuantilePath | Absence) -> schemas.MetricSummary | schemas.Absent:
+    """Who serves a metric, without the path."""
+    if isinstance(value, Absence):
+        return absent(value)
+    return schemas.MetricSummary(
+        metric=value.metric,
+        unit=value.unit,
+        model=value.model,
+        model_version=value.model_version,
+        skill=skill(value.skill),
+    )
+
+
+def period(value: Period | Absence) -> schemas.PeriodOut | schemas.Absent:
+    """The iteration period."""
+    if isinstance(value, Absence):
+        return absent(value)
+    return schemas.PeriodOut(
+        period_s=value.period_s,
+        low_s=number(value.low_s),
+        high_s=number(value.high_s),
+        score=number(value.score),
+        votes=value.votes,
+        voters=value.voters,
+    )
+
+
+def phase(value: PhaseNow | Absence) -> schemas.PhaseOut | schemas.Absent:
+    """The current phase."""
+    if isinstance(value, Absence):
+        return absent(value)
+    return schemas.PhaseOut(
+        phase=str(value.phase),
+        probabilities={str(name): number(p) or 0.0 for name, p in value.probabilities.items()},
+        since_s=number(value.since_s),
+        evidence=value.evidence,
+    )
+
+
+def lull(value: Lull | Absence) -> schemas.LullOut | schemas.Absent:
+    """The next lull."""
+    if isinstance(value, Absence):
+        return absent(value)
+    return schemas.LullOut(
+        start_s=value.start_s,
+        end_s=value.end_s,
+        start_low_s=number(value.start_low_s),
+        start_high_s=number(value.start_high_s),
+        level=number(value.level),
+        metric=value.metric,
+    )
+
+
+def duty(value: DutyCycle) -> schemas.DutyCycleOut:
+    """A duty cycle."""
+    return schemas.DutyCycleOut(
+        metric=value.metric,
+        period_s=value.period_s,
+        origin_s=value.origin_s,
+        mean=numbers(value.mean),
+        low=numbers(value.low),
+        high=numbers(value.high),
+    )
+
+
+def headline(metrics: dict[str, QuantilePath | Absence]) -> str | None:
+    """The metric to show first: one that has a forecast if any has, else the first known."""
+    forecast = [name for name, value in metrics.items() if isinstance(value, QuantilePath)]
+    candidates = forecast or list(metrics)
+    preferred = (name for name in HEADLINE_METRICS if name in candidates)
+    return next(preferred, min(candidates, default=None))
+
+
+def job_summary(job: JobForecast) -> schemas.JobSummary:
+    """One job in short."""
+    return schemas.JobSummary(
+        id=str(job.job),
+        made_at=rfc3339(job.made_at_s),
+        made_at_s=job.made_at_s,
+        data_at_s=job.data_at_s,
+        age_s=number(job.age_s),
+        step_s=number(job.step_s),
+        nodes=list(job.nodes),
+        gpu_count=job.gpu_count,
+        shared=job.shared,
+        period=period(job.period),
+        phase=phase(job.phase),
+        next_lull=lull(job.next_lull),
+        headline_metric=headline(job.metrics),
+        metrics={name: metric_summary(value) for name, value in job.metrics.items()},
+    )
+
+
+def job_forecast(job: JobForecast, only: Sequence[str] | None = None) -> schemas.JobForecastOut:
+    """Everything foreseen about one job.
+
+    Args:
+        job: the newest forecast.
+        only: metrics to give; None gives all. One that the job lacks is given as absent.
+    """
+    names = list(job.metrics) if only is None else list(dict.fromkeys(only))
+    return schemas.JobForecastOut(
+        id=str(job.job),
+        made_at=rfc3339(job.made_at_s),
+        made_at_s=job.made_at_s,
+        data_at_s=job.data_at_s,
+        age_s=number(job.age_s),
+        step_s=number(job.step_s),
+        nodes=list(job.nodes),
+        gpu_count=job.gpu_count,
+        shared=job.shared,
+        period=period(job.period),
+        phase=phase(job.phase),
+        next_lull=lull(job.next_lull),
+        metrics={name: path(job.metrics.get(name) or _unknown_metric(job, name)) for name in names},
+        duty={name: duty(value) for name, value in job.duty.items() if name in names},
+    )
+
+
+def _unknown_metric(job: JobForecast, metric: str) -> Absence:
+    known = ", ".join(sorted(job.metrics)) or "none"
+    return Absence(Why.MISSING_FIELD, f"{job.job} has no metric {metric}; it has: {known}")
+
+
+def phases(job: JobId, spans: Sequence[tuple[float, float, str]], newest: JobForecast) -> schemas.PhasesOut:
+    """Past phases, the current one, the next lull."""
+    return schemas.PhasesOut(
+        id=str(job),
+        phases=[schemas.PhaseSpan(start_s=start, end_s=end, phase=name) for start, end, name in spans],
+        now=phase(newest.phase),
+        next_lull=lull(newest.next_lull),
+    )

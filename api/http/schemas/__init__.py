@@ -1,0 +1,71 @@
+"""What the HTTP API answers: pydantic models with the unit in each name, nothing extra, never NaN.
+
+"Maybe" fields hold either the thing or an ``Absent`` object; ``absent: true`` tells them apart. Times are Unix
+seconds (``_s``) and, where people read them, RFC 3339 UTC (``_at``) beside them.
+"""
+
+from __future__ import annotations
+
+from api.http.schemas.advice import AdviceList, AdviceOut, EffectOut, GradeOut, PlanOut, ReceiptOut
+from api.http.schemas.base import (
+    Absent,
+    Answer,
+    HistoryOut,
+    JobText,
+    LinkText,
+    ProblemDocument,
+    QuantilePathOut,
+    Rfc3339,
+    SkillOut,
+)
+from api.http.schemas.health import AccuracyList, AccuracyOut, HealthOut, ProbeOut, TargetOut
+from api.http.schemas.jobs import (
+    DutyCycleOut,
+    JobForecastOut,
+    JobList,
+    JobSummary,
+    LullOut,
+    MetricSummary,
+    PeriodOut,
+    PhaseOut,
+    PhasesOut,
+    PhaseSpan,
+)
+from api.http.schemas.links import CauseOut, LinkCongestion, LinkList, LinkSummary
+
+__all__ = [
+    "Absent",
+    "AccuracyList",
+    "AccuracyOut",
+    "AdviceList",
+    "AdviceOut",
+    "Answer",
+    "CauseOut",
+    "DutyCycleOut",
+    "EffectOut",
+    "GradeOut",
+    "HealthOut",
+    "HistoryOut",
+    "JobForecastOut",
+    "JobList",
+    "JobSummary",
+    "JobText",
+    "LinkCongestion",
+    "LinkList",
+    "LinkSummary",
+    "LinkText",
+    "LullOut",
+    "MetricSummary",
+    "PeriodOut",
+    "PhaseOut",
+    "PhaseSpan",
+    "PhasesOut",
+    "PlanOut",
+    "ProbeOut",
+    "ProblemDocument",
+    "QuantilePathOut",
+    "ReceiptOut",
+    "Rfc3339",
+    "SkillOut",
+    "TargetOut",
+]
