@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -10,24 +11,19 @@ from numpy.typing import NDArray
 
 from features.frame import Context
 from models.period_acf import acf_batch
-from models.period_comb import COMB_TEETH, SHORTEST_POINTS, candidate_grid, comb_score
+from models.period_vote import LEAST_SAMPLES, MAX_LAG_SHARE, Evidence, gather
 
 Status = Literal["found", "none", "idle", "too_coarse", "too_short"]
+NAN = float("nan")
 
 LEAST_POINTS = 20
 """Fewer points than this cannot hold four periods of four samples and still show noise apart."""
-LEAST_SAMPLES = 4.0
-"""Samples that one period needs."""
 LEAST_CYCLES = 4.0
 """Periods that the window needs."""
 CYCLE_SLACK = 1.06
 """The found period may exceed a quarter of the window by this factor: it is itself known only to a few per cent."""
-MAX_LAG_SHARE = 0.625
-"""Greatest lag as a share of the window; beyond it too few pairs are left."""
-LONGEST_SHARE = 0.3125
-"""Longest candidate as a share of the window, so that two teeth of its comb lie inside the greatest lag."""
-SMALLER_ENOUGH = 0.75
-"""A fraction of the best period replaces it when it keeps this share of the score."""
+VOTE_SHARE = 0.2
+"""Rows that must agree, as a share of the rows that are alive: a job may show its rhythm on the network alone."""
 FLOOR_BY_UNIT: tuple[tuple[str, float], ...] = (
     ("_bytes_per_s", 1e7),
     ("_ratio", 0.005),
@@ -54,9 +50,11 @@ class PeriodFinding:
         voters: rows that are alive, neither constant nor idle.
         reason: a sentence with the numbers used.
         row_period_s: (n_rows in group,) each row's own period near the group's, NaN where it has none.
-        row_score: (n_rows in group,) share of each row's variance that repeats with the group's period.
+        row_score: (n_rows in group,) share of each row's variance that repeats with the candidate.
         candidate_s: the best repeating period whether or not it may be called found; NaN where there is none. A regular
             alias repeats on the grid too, which helps to forecast the samples though it is nobody's iteration.
+        points_present: points that the window holds.
+        points_needed: points that a verdict needs, as far as known.
     """
 
     group: int
@@ -70,7 +68,9 @@ class PeriodFinding:
     reason: str
     row_period_s: NDArray[np.float64]
     row_score: NDArray[np.float64]
-    candidate_s: float = float("nan")
+    candidate_s: float = NAN
+    points_present: int = 0
+    points_needed: int = LEAST_POINTS
 
 
 def detect_periods(context: Context) -> list[PeriodFinding]:
@@ -78,177 +78,114 @@ def detect_periods(context: Context) -> list[PeriodFinding]:
     return [_detect_group(context, int(group)) for group in np.unique(context.group)]
 
 
-def _empty(group: int, status: Status, reason: str, n_rows: int, voters: int = 0) -> PeriodFinding:
-    nan = float("nan")
-    return PeriodFinding(
-        group, status, nan, nan, nan, 0.0, 0, voters, reason, np.full(n_rows, nan), np.zeros(n_rows), nan
-    )
-
-
 def _detect_group(context: Context, group: int) -> PeriodFinding:
     index = np.flatnonzero(context.group == group)
     values = context.values[index]
-    metrics = [context.metric[i] for i in index]
-    n_rows, n = values.shape
-    if n < LEAST_POINTS:
-        return _empty(group, "too_short", f"{n} points present, at least {LEAST_POINTS} needed", n_rows)
-    active = active_rows(values, metrics)
-    most = int(np.isfinite(values).sum(axis=1).max()) if n_rows else 0
-    if most < LEAST_POINTS:
-        return _empty(group, "too_short", f"{most} values present, at least {LEAST_POINTS} needed", n_rows)
-    if not active.any():
-        return _empty(group, "idle", f"all {n_rows} series are flat or below the level of an idle machine", n_rows)
-    rows = np.flatnonzero(active)
-    acf = acf_batch(values[rows], int(MAX_LAG_SHARE * n))
+    present = int(np.isfinite(values).sum(axis=1).max(initial=0))
+    if present < LEAST_POINTS:
+        reason = f"{present} points are present and at least {LEAST_POINTS} are needed"
+        return _nothing(group, "too_short", reason, index.size, present)
+    rows = np.flatnonzero(active_rows(values, [context.metric[i] for i in index]))
+    acf = acf_batch(values[rows], int(MAX_LAG_SHARE * context.n_points))
     good = np.isfinite(acf[:, 0])
     rows, acf = rows[good], acf[good]
     if not rows.size:
-        return _empty(group, "idle", f"all {n_rows} series are constant", n_rows)
-    return _judge(values[rows], acf, rows, n_rows, context.step_s, group)
+        reason = f"all {index.size} series are flat, or move less than those of an idle machine"
+        return _nothing(group, "idle", reason, index.size, present)
+    smooth = np.array([context.metric[index[row]].endswith("_watts") for row in rows])
+    evidence = gather(values[rows], acf, smooth)
+    if evidence is None:
+        return _nothing(group, "none", f"nothing repeats in {rows.size} series", index.size, present)
+    return _finding(group, evidence, rows, index.size, context.step_s, present)
 
 
-def active_rows(values: NDArray[np.float64], metrics: list[str]) -> NDArray[np.bool_]:
+def active_rows(values: NDArray[np.float64], metrics: Sequence[str]) -> NDArray[np.bool_]:
     """Rows (n_rows,) whose spread is above the idle floor of their unit and that hold enough values."""
-    present = np.isfinite(values)
-    count = present.sum(axis=1)
-    filled = np.where(present, values, 0.0)
-    mean = filled.sum(axis=1) / np.maximum(count, 1)
-    centred = np.where(present, values - mean[:, None], 0.0)
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    mean = np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1)
+    centred = np.where(known, values - mean[:, None], 0.0)
     sd = np.sqrt((centred**2).sum(axis=1) / np.maximum(count, 1))
     floor = np.array([next((f for unit, f in FLOOR_BY_UNIT if name.endswith(unit)), 0.0) for name in metrics])
     return np.asarray((sd > np.maximum(floor, 1e-9 * np.abs(mean))) & (count >= LEAST_POINTS))
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A period in points, its comb score, and whether a faster one below the resolution explains it nearly as well."""
-
-    points: float
-    score: float
-    unresolved: bool
-
-
-def _best_candidate(pooled: NDArray[np.floating], n: int) -> _Candidate | None:
-    periods = candidate_grid(pooled.shape[1] - 1, SHORTEST_POINTS, LONGEST_SHARE * n)
-    if periods.size < 3:
-        return None
-    score = comb_score(pooled, periods, n)[0]
-    # A period that the window holds only a few times is likelier to be chance.
-    ranked = score * (1 - periods / n)
-    top = int(np.argmax(ranked))
-    chosen = top
-    for divisor in range(COMB_TEETH, 1, -1):
-        near = np.flatnonzero(np.abs(periods * divisor / periods[top] - 1) < 0.03)
-        if near.size and ranked[near].max() >= SMALLER_ENOUGH * ranked[top]:
-            chosen = int(near[np.argmax(ranked[near])])
-            break
-    unresolved = False
-    if LEAST_SAMPLES <= periods[chosen] < 2 * LEAST_SAMPLES:
-        half = np.abs(periods * 2 / periods[chosen] - 1) < 0.03
-        unresolved = bool(half.any() and score[half].max() >= 0.45 * score[chosen])
-    return _Candidate(float(periods[chosen]), float(score[chosen]), unresolved)
+def _nothing(group: int, status: Status, reason: str, n_rows: int, present: int) -> PeriodFinding:
+    return PeriodFinding(
+        group=group,
+        status=status,
+        period_s=NAN,
+        low_s=NAN,
+        high_s=NAN,
+        score=0.0,
+        votes=0,
+        voters=0,
+        reason=reason,
+        row_period_s=np.full(n_rows, NAN),
+        row_score=np.zeros(n_rows),
+        points_present=present,
+    )
 
 
-def _threshold(cycles: float) -> float:
-    """Least score: chance repeats two or three times easily, twenty times hardly."""
-    return 0.14 + 0.65 / max(cycles, 1.0)
-
-
-def _judge(
-    values: NDArray[np.float64],
-    acf: NDArray[np.floating],
-    rows: NDArray[np.intp],
-    n_rows: int,
-    step_s: float,
-    group: int,
+def _finding(
+    group: int, evidence: Evidence, rows: NDArray[np.intp], n_rows: int, step_s: float, present: int
 ) -> PeriodFinding:
-    n = values.shape[1]
-    candidate = _best_candidate(acf.mean(axis=0, keepdims=True), n)
-    if candidate is None or candidate.score <= 0:
-        return _empty(group, "none", "nothing repeats", n_rows, rows.size)
-    near = candidate.points * np.linspace(0.94, 1.06, 61)
-    near = near[(near >= 2.0) & (near <= acf.shape[1] - 2)]
-    own = comb_score(acf, near, n)
-    own_points = near[own.argmax(axis=1)]
-    own_score = own.max(axis=1)
-    threshold = _threshold(n / candidate.points)
-    agree = (own_score >= 0.5 * threshold) & (np.abs(own_points / candidate.points - 1) <= 0.025)
-    votes = int(agree.sum())
-    pool = acf[agree] if votes else acf
-    fine = candidate.points * np.linspace(0.97, 1.03, 121)
-    fine = fine[(fine >= 2.0) & (fine <= acf.shape[1] - 2)]
-    pooled = comb_score(pool.mean(axis=0, keepdims=True), fine, n)[0]
-    points, score = float(fine[pooled.argmax()]), float(pooled.max())
-    halves = _half_window(values[agree] if votes else values, points)
-    row_score = np.zeros(n_rows)
-    row_score[rows] = np.clip(comb_score(acf, np.array([points]), n)[:, 0], 0.0, 1.0)
-    row_period = np.full(n_rows, np.nan)
-    row_period[rows[agree]] = own_points[agree] * step_s
-    spread = _half_width(points, own_points[agree], halves, n)
-    base = PeriodFinding(
-        group, "none", float("nan"), float("nan"), float("nan"), max(score, 0.0), votes, int(rows.size), "", row_period, row_score,
-        points * step_s,
-    )  # fmt: skip
-    status, reason = _verdict(candidate, points, score, halves, votes, rows.size, float(pool[:, 1].mean()), n, step_s)
-    if status == "found":
-        return replace(
-            base, status=status, reason=reason, period_s=points * step_s,
-            low_s=(points - spread) * step_s, high_s=(points + spread) * step_s,
-        )  # fmt: skip
-    return replace(base, status=status, reason=reason, row_period_s=np.full(n_rows, np.nan))
+    status, reason = verdict(evidence, step_s)
+    found = status == "found"
+    row_period, row_score = np.full(n_rows, NAN), np.zeros(n_rows)
+    row_score[rows] = evidence.row_score
+    if found:
+        row_period[rows[evidence.agree]] = evidence.row_points[evidence.agree] * step_s
+    return PeriodFinding(
+        group=group,
+        status=status,
+        period_s=evidence.points * step_s if found else NAN,
+        low_s=(evidence.points - evidence.half_width) * step_s if found else NAN,
+        high_s=(evidence.points + evidence.half_width) * step_s if found else NAN,
+        score=max(evidence.score, 0.0),
+        votes=evidence.votes,
+        voters=evidence.voters,
+        reason=reason,
+        row_period_s=row_period,
+        row_score=row_score,
+        candidate_s=evidence.points * step_s,
+        points_present=present,
+        points_needed=max(LEAST_POINTS, int(np.ceil(LEAST_CYCLES * evidence.points))),
+    )
 
 
-def _half_window(values: NDArray[np.float64], points: float) -> list[tuple[float, float]]:
-    """(score, period in points) of each half of the window near ``points``; score 0 where it cannot be told."""
-    half = values.shape[1] // 2
-    out = []
-    for part in (values[:, :half], values[:, -half:]):
-        acf = acf_batch(part, min(half - 1, int(0.75 * half)))
-        acf = acf[np.isfinite(acf[:, 0])]
-        near = points * np.linspace(0.9, 1.1, 81)
-        near = near[(near >= 2.0) & (near <= acf.shape[1] - 2)]
-        if not acf.shape[0] or not near.size:
-            out.append((0.0, points))
-            continue
-        score = comb_score(acf.mean(axis=0, keepdims=True), near, half)[0]
-        out.append((float(score.max()), float(near[score.argmax()])))
-    return out
-
-
-def _half_width(points: float, own: NDArray[np.float64], halves: list[tuple[float, float]], n: int) -> float:
-    between_halves = abs(halves[0][1] - halves[1][1]) / 2
-    between_rows = float(np.subtract(*np.percentile(own, [75, 25]))) / 2 if own.size else 0.0
-    resolution = 0.25 * points / max(MAX_LAG_SHARE * n, 1.0)
-    return max(between_halves, between_rows, resolution)
-
-
-def _verdict(
-    candidate: _Candidate, points: float, score: float, halves: list[tuple[float, float]], votes: int, voters: int,
-    next_lag: float, n: int, step_s: float,
-) -> tuple[Status, str]:  # fmt: skip
-    """Whether the candidate may be called the period, and the sentence that says why."""
-    cycles = n / points
-    threshold = _threshold(cycles)
-    seen = f"{points * step_s:.4g} s repeats in {votes} of {voters} series with score {score:.2f}"
-    if score < threshold or votes < max(1, 0.2 * voters):
-        return "none", f"nothing repeats: at best {seen}, {threshold:.2f} in a fifth of them is needed"
-    agree = abs(halves[0][1] / halves[1][1] - 1) <= 0.03 + 0.5 / (0.5 * n)
-    if min(halves[0][0], halves[1][0]) < 0.35 * threshold or (not agree and score < 2 * threshold):
+def verdict(evidence: Evidence, step_s: float) -> tuple[Status, str]:
+    """Whether the best period may be called found, and the sentence that says why."""
+    e = evidence
+    seen = f"{e.points * step_s:.4g} s repeats in {e.votes} of {e.voters} series with score {e.score:.2f}"
+    if e.score < e.threshold or e.votes < max(1.0, VOTE_SHARE * e.voters):
+        return "none", f"nothing repeats: at best {seen}, where {e.threshold:.2f} in a fifth of the series is needed"
+    if not _halves_agree(e):
         return "none", f"{seen}, but the two halves of the window do not agree"
-    if points < LEAST_SAMPLES:
+    faster = f"sample faster: {LEAST_SAMPLES:.0f} samples a period are needed"
+    if e.points < LEAST_SAMPLES:
+        return "too_coarse", f"{seen}, in only {e.points:.1f} samples each time; {faster}"
+    if e.unresolved:
+        return "too_coarse", f"{seen}, and half of that nearly as well; {faster}"
+    if e.power_swings:
         return (
             "too_coarse",
-            f"{seen}, only {points:.1f} samples a period where {LEAST_SAMPLES:.0f} are needed; sample faster",
+            f"{seen}, but power, which is an average over about a second, swings from sample to sample; {faster}",
         )
-    if candidate.unresolved:
-        return (
-            "too_coarse",
-            f"{seen}, and half of it nearly as well, which is below {LEAST_SAMPLES:.0f} samples; sample faster",
-        )
-    # Spikes one sample wide give -score / (P - 1) at lag 1; less than that means power above a quarter of the sampling rate.
-    if next_lag < -score / (points - 1) - 0.08 or (next_lag < 0.05 and points > 12):
-        return "too_coarse", f"{seen}, but neighbouring samples do not resemble each other: an alias; sample faster"
-    if cycles * CYCLE_SLACK < LEAST_CYCLES:
-        needed = int(np.ceil(LEAST_CYCLES * points))
-        return "too_short", f"{seen}, but only {cycles:.1f} times: {n} points present, {needed} needed"
-    return "found", f"{seen} over {cycles:.1f} periods"
+    if e.resolved_share < VOTE_SHARE:
+        return "too_coarse", f"{seen}, but neighbouring samples do not resemble each other, as in an alias; {faster}"
+    if e.cycles * CYCLE_SLACK < LEAST_CYCLES:
+        return "too_short", f"{seen}, but the window holds only {e.cycles:.1f} periods of {LEAST_CYCLES:.0f} needed"
+    return "found", f"{seen} over {e.cycles:.1f} periods"
+
+
+def _halves_agree(e: Evidence) -> bool:
+    """Chance that repeats in one half of the window seldom repeats at the same period in the other."""
+    if min(e.half_score) < 0.35 * e.threshold:
+        return False
+    first, second = e.half_points
+    near = abs((first + second) / (2 * e.points) - 1) <= 0.05 and abs(first / second - 1) <= 0.03 + 1 / (
+        e.cycles * e.points
+    )
+    # Real rhythms drift too: a strong one may.
+    return near or e.score >= 1.5 * e.threshold

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from models.period_acf import upsample_acf
+from models.period_acf import LANCZOS_A, upsample_acf
 
 UPSAMPLE = 8
 """Points per lag of the interpolated autocorrelation."""
 SHORTEST_POINTS = 2.2
 """Shortest candidate; below two points nothing can be seen at all."""
-LONGEST_SHARE = 0.5
-"""Longest candidate as a share of the greatest lag, so that at least its double lies inside."""
 COMB_TEETH = 16
 """Multiples of the period that are looked at."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Comb:
-    """Comb scores over a logarithmic grid of candidate periods.
-
-    Args:
-        period_points: (n_candidates,) ascending.
-        score: (n_rows, n_candidates) share of a row's variance that repeats with the period: the mean of the
-            autocorrelation at its multiples, less the mean over whole periods around them, so that a slow drift scores 0.
-    """
-
-    period_points: NDArray[np.float64]
-    score: NDArray[np.float64]
+MEMORY_TEETH = 5.0
+"""A tooth this far out weighs 1/e: checkpoints and drift shift the rhythm, so that far multiples of a good period fade."""
 
 
 def candidate_grid(max_lag: int, shortest: float, longest: float) -> NDArray[np.float64]:
@@ -42,7 +26,7 @@ def candidate_grid(max_lag: int, shortest: float, longest: float) -> NDArray[np.
 
 
 def comb_score(
-    acf: NDArray[np.floating], periods: NDArray[np.float64], n_points: int, teeth: int = COMB_TEETH
+    acf: NDArray[np.floating], periods: NDArray[np.float64], n_points: int, memory: float = MEMORY_TEETH
 ) -> NDArray[np.float64]:
     """Comb score of every row at every candidate.
 
@@ -50,7 +34,7 @@ def comb_score(
         acf: (n_rows, max_lag + 1), from ``acf_batch``.
         periods: (n_candidates,) in points, each at most ``max_lag``.
         n_points: length of the series, which gives each tooth its weight: the pairs it averages.
-        teeth: how many multiples to look at.
+        memory: teeth after which the weight has fallen to 1/e; a greater memory tells the period more finely.
 
     Returns:
         (n_rows, n_candidates); at most 1, about 0 where nothing repeats.
@@ -61,12 +45,12 @@ def comb_score(
     last = fine.shape[1] - 1
     total = np.zeros((fine.shape[0], periods.size))
     weight = np.zeros(periods.size)
-    for tooth in range(1, teeth + 1):
+    for tooth in range(1, COMB_TEETH + 1):
         lag = tooth * periods
         inside = lag <= max_lag
         if not inside.any():
             break
-        w = np.where(inside, 1 - lag / n_points, 0.0)
+        w = tooth_weight(tooth, lag, inside, n_points, memory)
         position = np.minimum(lag * UPSAMPLE, last)
         left = np.minimum(position.astype(np.intp), last - 1)
         part = position - left
@@ -79,8 +63,32 @@ def comb_score(
     return np.asarray(total / np.maximum(weight, 1e-9))
 
 
-def scan(acf: NDArray[np.floating], n_points: int) -> Comb:
-    """Comb scores over every candidate that the autocorrelation can carry."""
-    max_lag = acf.shape[1] - 1
-    periods = candidate_grid(max_lag, SHORTEST_POINTS, LONGEST_SHARE * max_lag)
-    return Comb(periods, comb_score(acf, periods, n_points))
+def tooth_weight(
+    tooth: int, lag: NDArray[np.float64], inside: NDArray[np.bool_], n_points: int, memory: float
+) -> NDArray[np.float64]:
+    """(n_candidates,) weight of one tooth: the share of pairs that it averages, fading with distance."""
+    return np.asarray(np.where(inside, (1 - lag / n_points) * np.exp(-(tooth - 1) / memory), 0.0))
+
+
+def grid_loss(
+    periods: NDArray[np.float64], max_lag: int, n_points: int, memory: float = MEMORY_TEETH
+) -> NDArray[np.float64]:
+    """Share of a comb score (n_candidates,) that a burst one point wide keeps when its teeth fall between the lags.
+
+    The autocorrelation of such a burst is a triangle two lags wide; sampled at whole lags and interpolated, a tooth that
+    falls between two of them reads too low. Periods of a few points at an awkward fraction lose up to two fifths.
+    """
+    offset = np.linspace(0, 0.5, 11)
+    lags = np.arange(1, 2 * LANCZOS_A + 4)
+    tent = np.maximum(0.0, 1 - np.abs(lags[None, :] - (LANCZOS_A + 2) - offset[:, None]))
+    fine = upsample_acf(np.concatenate([np.zeros((offset.size, 1)), tent], axis=1), UPSAMPLE)
+    at = (LANCZOS_A + 2 + offset) * UPSAMPLE
+    kept = np.array([np.interp(x, np.arange(fine.shape[1]), row) for x, row in zip(at, fine, strict=True)])
+    total = np.zeros(periods.size)
+    weight = np.zeros(periods.size)
+    for tooth in range(1, COMB_TEETH + 1):
+        lag = tooth * periods
+        w = tooth_weight(tooth, lag, lag <= max_lag, n_points, memory)
+        total += w * np.interp(np.abs(lag - np.rint(lag)), offset, kept)
+        weight += w
+    return np.asarray(np.where(weight > 0, total / np.maximum(weight, 1e-9), 1.0))

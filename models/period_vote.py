@@ -1,0 +1,255 @@
+"""What the rows of one job say together about a period: the best candidate, who agrees, and whether both halves do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.period_acf import acf_batch
+from models.period_comb import COMB_TEETH, SHORTEST_POINTS, candidate_grid, comb_score, grid_loss
+
+Floats = NDArray[np.float64]
+
+LEAST_SAMPLES = 4.0
+"""Samples that one period needs."""
+MAX_LAG_SHARE = 0.625
+"""Greatest lag as a share of the window; beyond it too few pairs are left."""
+LONGEST_SHARE = 0.3125
+"""Longest candidate as a share of the window, so that two teeth of its comb lie inside the greatest lag."""
+SMALLER_ENOUGH = 0.75
+"""A fraction of the best period replaces it when it keeps this share of the score, allowing for the grid,"""
+SMALLER_AT_LEAST = 0.5
+"""and at least this share of it as read."""
+HALF_IS_TOO_FAST = 0.45
+"""Half a period below the resolution that keeps this share of the score makes the whole one doubtful."""
+AGREE_RATIO = 0.025
+"""A row votes for a period when its own lies this near."""
+SWING = -0.2
+"""Autocorrelation of power at lag 1, above that of bursts one sample wide, below which it swings from sample to sample."""
+LEAST_TO_MULTIPLY = 8.0
+"""Points below which a period is never replaced by its multiple: the grid alone makes multiples look better there."""
+NO_MEMORY_LIMIT = 1e9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Everything that a verdict on a period needs; lengths are in points.
+
+    Args:
+        points: the best period.
+        score: its comb score over the rows that agree.
+        threshold: the score that chance seldom reaches.
+        cycles: how often the window holds it.
+        votes: rows that agree.
+        voters: rows asked.
+        half_score: scores of the two halves of the window near the period.
+        half_points: their periods.
+        unresolved: half the period, below the resolution, explains the rows nearly as well.
+        resolved_share: share of the agreeing rows in which neighbouring samples fit a period seen well enough.
+        power_swings: most agreeing rows of power change from sample to sample more than a second's average could.
+        row_points: (voters,) each row's own period near the best.
+        row_score: (voters,) each row's score at the best period.
+        agree: (voters,) who votes for it.
+    """
+
+    points: float
+    score: float
+    threshold: float
+    cycles: float
+    votes: int
+    voters: int
+    half_score: tuple[float, float]
+    half_points: tuple[float, float]
+    unresolved: bool
+    resolved_share: float
+    power_swings: bool
+    row_points: Floats
+    row_score: Floats
+    agree: NDArray[np.bool_]
+
+    @property
+    def half_width(self) -> float:
+        """Likely error of the period: what the halves, the rows and the grid leave open."""
+        halves = abs(self.half_points[0] - self.half_points[1]) / 2
+        own = self.row_points[self.agree]
+        rows = float(np.subtract(*np.percentile(own, [75, 25]))) / 2 if own.size else 0.0
+        return max(halves, rows, 0.25 / max(MAX_LAG_SHARE * self.cycles, 1.0))
+
+
+def threshold(cycles: float) -> float:
+    """Least score: chance repeats two or three times easily, twenty times hardly."""
+    return 0.2 + 0.75 / max(cycles, 1.0)
+
+
+def gather(values: Floats, acf: NDArray[np.floating], smooth: NDArray[np.bool_]) -> Evidence | None:
+    """The evidence for the best period of some rows; None when nothing repeats at all.
+
+    Args:
+        values: (n_rows, n_points) of one job, each row alive.
+        acf: (n_rows, max_lag + 1) of the same rows.
+        smooth: (n_rows,) rows that the device itself averages over about a second, as it does power.
+    """
+    n = values.shape[1]
+    found = best_candidate(acf.mean(axis=0, keepdims=True), n)
+    if found is None:
+        return None
+    candidate, unresolved = found
+    agree, own_points, own_score = vote(acf, candidate, n)
+    changed = settle_multiple(acf, candidate, agree, own_score, n)
+    if changed != candidate:
+        candidate, unresolved = changed, False
+        agree, own_points, own_score = vote(acf, candidate, n)
+    who = agree if agree.any() else np.ones_like(agree)
+    points, score = refine(acf[who].mean(axis=0, keepdims=True), candidate, n)
+    half_score, half_points = halves(values[who], points)
+    row_score = comb_score(acf, np.array([points]), n)[:, 0]
+    excess = next_lag_excess(acf, row_score, points)
+    return Evidence(
+        points=points,
+        score=score,
+        threshold=threshold(n / points),
+        cycles=n / points,
+        votes=int(agree.sum()),
+        voters=int(agree.size),
+        half_score=half_score,
+        half_points=half_points,
+        unresolved=unresolved,
+        resolved_share=float(resolved(acf[who], row_score[who], points).mean()),
+        power_swings=swings(acf[agree], excess[agree], smooth[agree]),
+        row_points=own_points,
+        row_score=np.clip(row_score, 0.0, 1.0),
+        agree=agree,
+    )
+
+
+def vote(acf: NDArray[np.floating], candidate: float, n: int) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """Who agrees with the candidate, and each row's own period near it with its score, all (n_rows,)."""
+    near = _around(candidate, 0.06, 61, acf)
+    own = comb_score(acf, near, n)
+    points, score = near[own.argmax(axis=1)], own.max(axis=1)
+    return (score >= 0.5 * threshold(n / candidate)) & (np.abs(points / candidate - 1) <= AGREE_RATIO), points, score
+
+
+def settle_multiple(
+    acf: NDArray[np.floating], candidate: float, agree: NDArray[np.bool_], score: Floats, n: int
+) -> float:
+    """The candidate, or a fraction or multiple of it that rows which see it clearly speak for.
+
+    A fraction: some clear rows repeat with it just as well, and hardly any does not; the others only saw its multiple
+    because their bursts are shorter than a sample. A multiple: some clear rows repeat with it and not with the candidate,
+    as the one gradient exchange after several equal micro-batches does.
+    """
+    clear = agree & resolved(acf, score, candidate)
+    if clear.sum() >= max(1.0, 0.2 * agree.sum()):
+        for divisor in range(COMB_TEETH, 1, -1):
+            part = _peak(acf[clear], candidate / divisor, n)
+            if part is None:
+                continue
+            ratio = part / np.maximum(score[clear], 1e-9)
+            if np.mean(ratio >= 0.75) >= 0.5 and np.mean(ratio < 0.5) <= 0.1:
+                return candidate / divisor
+    if candidate < LEAST_TO_MULTIPLY:
+        return candidate
+    for factor in range(2, COMB_TEETH + 1):
+        whole = _peak(acf, candidate * factor, n) if candidate * factor <= n / 4 else None
+        if whole is None:
+            break
+        own = np.clip(score, 0.0, None)
+        only = (whole >= 1.5 * threshold(n / (candidate * factor))) & (own <= 0.35 * whole)
+        only &= resolved(acf, whole, candidate * factor)
+        if only.sum() >= max(2.0, 0.1 * acf.shape[0]):
+            return candidate * factor
+    return candidate
+
+
+def _peak(acf: NDArray[np.floating], points: float, n: int) -> Floats | None:
+    """(n_rows,) best score within 2 % of ``points``; None where that is below the resolution or beyond the lags."""
+    if points < LEAST_SAMPLES or points > 0.5 * (acf.shape[1] - 1):
+        return None
+    return np.asarray(comb_score(acf, _around(points, 0.02, 9, acf), n).max(axis=1))
+
+
+def best_candidate(pooled: NDArray[np.floating], n: int) -> tuple[float, bool] | None:
+    """The period in points that explains the pooled autocorrelation best, and whether half of it is too fast to see.
+
+    The smallest fraction of the best period that explains nearly as much is taken instead, so that a multiple of the
+    period never stands for it; a sub-burst inside an iteration explains less, since only some bursts resemble it.
+    """
+    periods = candidate_grid(pooled.shape[1] - 1, SHORTEST_POINTS, LONGEST_SHARE * n)
+    if periods.size < 3:
+        return None
+    score = comb_score(pooled, periods, n)[0]
+    # A period that the window holds only a few times is likelier to be chance.
+    ranked = score * (1 - periods / n)
+    top = int(np.argmax(ranked))
+    if ranked[top] <= 0:
+        return None
+    # What a narrow burst of that period would show on this grid, where the period is no whole number of points.
+    fair = ranked / grid_loss(periods, pooled.shape[1] - 1, n)
+    chosen = top
+    for divisor in range(COMB_TEETH, 1, -1):
+        near = np.flatnonzero(np.abs(periods * divisor / periods[top] - 1) < 0.03)
+        if not near.size:
+            continue
+        best = int(near[np.argmax(ranked[near])])
+        if fair[best] >= SMALLER_ENOUGH * fair[top] and ranked[best] >= SMALLER_AT_LEAST * ranked[top]:
+            chosen = best
+            break
+    half = np.abs(periods * 2 / periods[chosen] - 1) < 0.03
+    fast = LEAST_SAMPLES <= periods[chosen] < 2 * LEAST_SAMPLES and half.any()
+    return float(periods[chosen]), bool(fast and score[half].max() >= HALF_IS_TOO_FAST * score[chosen])
+
+
+def refine(pooled: NDArray[np.floating], points: float, n: int) -> tuple[float, float]:
+    """The period nearest to ``points`` that explains the rows best, from all teeth if they hold, and its score."""
+    near = _around(points, 0.03, 121, pooled)
+    fading = comb_score(pooled, near, n)[0]
+    lasting = comb_score(pooled, near, n, memory=NO_MEMORY_LIMIT)[0]
+    chosen = lasting if lasting.max() >= 0.6 * fading.max() else fading
+    return float(near[chosen.argmax()]), float(fading.max())
+
+
+def halves(values: Floats, points: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Scores and periods near ``points`` of the two halves of the window; a half that cannot tell scores 0."""
+    half = values.shape[1] // 2
+    score, period = [0.0, 0.0], [points, points]
+    for k, part in enumerate((values[:, :half], values[:, -half:])):
+        acf = acf_batch(part, min(half - 1, int(0.75 * half)))
+        acf = acf[np.isfinite(acf[:, 0])]
+        near = _around(points, 0.1, 81, acf)
+        if acf.shape[0] and near.size:
+            own = comb_score(acf.mean(axis=0, keepdims=True), near, half)[0]
+            score[k], period[k] = float(own.max()), float(near[own.argmax()])
+    return (score[0], score[1]), (period[0], period[1])
+
+
+def resolved(acf: NDArray[np.floating], score: Floats, points: float) -> NDArray[np.bool_]:
+    """Rows (n_rows,) whose neighbouring samples fit a period of ``points``.
+
+    Bursts one sample wide every P samples give ``-score / (P - 1)`` at lag 1; a lower value means that most of the power
+    lies above a quarter of the sampling rate. And in a long period something must last longer than one sample.
+    """
+    fits = next_lag_excess(acf, score, points) >= -0.08
+    return np.asarray(fits & ((acf[:, 1] >= 0.05) | (points <= 12)))
+
+
+def swings(acf: NDArray[np.floating], excess: Floats, smooth: NDArray[np.bool_]) -> bool:
+    """Whether most smooth rows change sign from sample to sample, and hardly any row lasts longer than one sample.
+
+    Power is an average over about a second: where it swings, the sampling misses whole cycles of something.
+    """
+    if not smooth.any() or np.mean(excess[smooth] < SWING) <= 0.5:
+        return False
+    return bool(np.mean(acf[:, 1] >= 0.05) < 0.2)
+
+
+def next_lag_excess(acf: NDArray[np.floating], score: Floats, points: float) -> Floats:
+    """(n_rows,) autocorrelation at lag 1 above that of bursts one sample wide."""
+    return np.asarray(acf[:, 1] + np.clip(score, 0, 1) / (points - 1))
+
+
+def _around(points: float, share: float, count: int, acf: NDArray[np.floating]) -> Floats:
+    near = points * np.linspace(1 - share, 1 + share, count)
+    return np.asarray(near[(near >= 2.0) & (near <= acf.shape[1] - 2)])
