@@ -79,7 +79,7 @@ def advise_round(
     """
     proposals, errors = propose(snapshot, forecasts, limits, BUILTIN if rules is None else rules)
     kept, doubled = reconcile(proposals, standing, snapshot.at_s)
-    allowed, refused = constrain(kept, limits, snapshot, applied)
+    allowed, refused = constrain(kept, limits, snapshot, applied, forecasts)
     return AdviceRound(tuple(allowed), (*doubled, *refused), errors)
 
 
@@ -144,13 +144,17 @@ def _gain(advice: Advice) -> float:
 
 
 def constrain(
-    advice: Sequence[Advice], limits: Limits, snapshot: ClusterSnapshot, applied: Sequence[Applied]
+    advice: Sequence[Advice],
+    limits: Limits,
+    snapshot: ClusterSnapshot,
+    applied: Sequence[Applied],
+    forecasts: Forecasts,
 ) -> tuple[list[Advice], list[tuple[Advice, str]]]:
     """Only what the limits allow, whichever rule it comes from."""
     kept: list[Advice] = []
     dropped: list[tuple[Advice, str]] = []
     for one in advice:
-        refusal = _refusal(one, limits, snapshot, applied)
+        refusal = _refusal(one, limits, snapshot, applied, _fillers(one, forecasts))
         if refusal is None:
             kept.append(one)
         else:
@@ -158,13 +162,22 @@ def constrain(
     return kept, dropped
 
 
-def _refusal(advice: Advice, limits: Limits, snapshot: ClusterSnapshot, applied: Sequence[Applied]) -> str | None:
+def _fillers(advice: Advice, forecasts: Forecasts) -> set[str]:
+    """The two jobs that fill the link an advice is about: both ends of one cable have the same ones."""
+    link = forecasts.links.get(advice.link) if advice.link is not None else None
+    return {str(cause.job) for cause in link.causes[:2]} if link is not None else set()
+
+
+def _refusal(
+    advice: Advice, limits: Limits, snapshot: ClusterSnapshot, applied: Sequence[Applied], fillers: set[str]
+) -> str | None:
     """Why an advice may not go out, or None."""
     if not advice.reason:
         return "it gives no reason"
     if advice.expires_at_s <= snapshot.at_s:
         return "it has expired"
-    busy = next((a for a in applied if a.settled_at_s > snapshot.at_s and _same_place(a.advice, advice)), None)
+    unsettled = [a for a in applied if a.settled_at_s > snapshot.at_s]
+    busy = next((a for a in unsettled if _same_place(a.advice, advice) or _touched(a.advice) & fillers), None)
     if busy is not None:
         return f"the effect of {busy.advice.id} is still being measured"
     if not advice.action:

@@ -63,8 +63,11 @@ def forecast_links(
         usable[row] = absence is None
         if absence is not None:
             out[row] = _absent(link, frame, row, now_s, settings, absence)
-    for row in _plain_rows(use, usable, settings):
-        out[row] = _plain(ids[row], frame, use, int(row), now_s, settings)
+    plain = _plain_rows(use, usable, settings)
+    ever, count = usual_ever(use[plain], settings.threshold_ratio, settings.link_steps(frame.tx.step_s))
+    for place, row in enumerate(plain.tolist()):
+        usual = float(ever[place]), float(count[place] * frame.tx.step_s)
+        out[row] = _plain(ids[row], frame, use, row, usual, now_s, settings)
     busy = _busy_rows(use, usable, settings)
     if busy.size:
         rows = job_rows(frame, jobs, job_fabric)
@@ -235,12 +238,19 @@ def _absent(
 
 
 def _plain(
-    link: LinkId, frame: LinkFrame, use: FloatArray, row: int, now_s: float, settings: PredictSettings
+    link: LinkId,
+    frame: LinkFrame,
+    use: FloatArray,
+    row: int,
+    usual: tuple[float, float],
+    now_s: float,
+    settings: PredictSettings,
 ) -> LinkForecast:
-    """A link that never came near the threshold, or stands too far down the list: its own climatology."""
+    """A link that never came near the threshold, or stands too far down the list: its own climatology.
+
+    ``usual`` is the chance of a crossing within the horizon, and the seconds above.
+    """
     last, mean, above = _stats(use, row, settings.threshold_ratio)
-    step_s = frame.tx.step_s
-    ever, count = usual_ever(use[row : row + 1], settings.threshold_ratio, settings.link_steps(step_s))
     top = float(_tops(use[row : row + 1])[0])
     reason = f"climatology: in the window its use stayed below {top:.2f} of capacity, {above:.1%} of samples above {settings.threshold_ratio:.2f}"
     return LinkForecast(
@@ -252,9 +262,9 @@ def _plain(
         use_ratio=last,
         threshold_ratio=settings.threshold_ratio,
         horizon_s=settings.link_horizon_s,
-        probability=float(ever[0]),
+        probability=usual[0],
         onset_s=None,
-        overload_s=float(count[0] * step_s),
+        overload_s=usual[1],
         causes=(),
         path=Absence(
             Why.NO_TRAFFIC,

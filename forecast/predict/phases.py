@@ -158,7 +158,7 @@ def _since(probabilities: FloatArray, phase: int, frame: JobFrame) -> float:
     """When the current run of this phase began; the last sample's time when the run begins only now."""
     run = np.argmax(probabilities, axis=1) == phase
     if not run[-1]:
-        return frame.data_at_s
+        return float(frame.data_at_s)
     broken = np.flatnonzero(~run)
     first = int(broken[-1]) + 1 if broken.size else 0
     return float(frame.data_at_s - (run.shape[0] - 1 - first) * frame.totals.step_s)
@@ -183,7 +183,7 @@ def phase_timeline(frame: JobFrame, period: Period | Absence | None = None) -> l
     best = np.argmax(probabilities, axis=1)
     edges = np.concatenate(([0], np.flatnonzero(np.diff(best)) + 1, [best.shape[0]]))
     step_s = frame.totals.step_s
-    start_s = frame.data_at_s - step_s * best.shape[0]
+    start_s = float(frame.data_at_s - step_s * best.shape[0])
     return [
         (start_s + step_s * int(a), start_s + step_s * int(b), ORDER[int(best[a])]) for a, b in pairwise(edges.tolist())
     ]

@@ -105,6 +105,6 @@ def relative(row: FloatArray, floor: float) -> FloatArray:
         high = float(good.max())
     if high < floor:
         return np.where(np.isfinite(row), 0.0, np.nan)
-    # A row that never falls has no range of its own; its distance from nothing is what counts.
-    base = low if low < 0.5 * high else 0.0
+    # Chatter below a tenth of the top is not work; above it, the distance from nothing is what counts.
+    base = low if low < 0.1 * high else 0.0
     return np.asarray(np.clip((row - base) / (high - base), 0.0, 1.0), np.float64)

@@ -117,3 +117,12 @@ def test_failing_rule_is_named_and_others_go_on():
     found = advise_round(SNAPSHOT, FORECASTS, Limits(), rules={"bad": bad, "good": lambda *_: [make("a")]})
     assert [a.id for a in found.advice] == ["a"]
     assert "rule bad failed: ValueError" in found.errors["bad"]
+
+
+def test_other_end_of_the_cable_waits_too():
+    """A link filled by the jobs just moved gets no hold of its own while the effect is being measured."""
+    applied = Applied(make("old", link=LinkId("spine1", "1"), action={"offset_s": 1.0, "against": "slurm:2"}), NOW_S)
+    wait = Advice("h", "hold", None, UP, {}, "hold: made for a test", {}, None, NOW_S, NOW_S + 60.0)
+    found = run(wait, applied=[applied])
+    assert found.advice == ()
+    assert "still being measured" in found.dropped[0][1]
