@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from forecast.advisor.grade import effect_window_s
 from forecast.advisor.registry import BUILTIN
 from forecast.advisor.types import Advice, Forecasts, Limits, Rule
 from telemetry.topology import ClusterSnapshot
@@ -24,10 +25,8 @@ class Applied:
 
     @property
     def settled_at_s(self) -> float:
-        """When its effect has been measured: pause, then the predicted window."""
-        pause_s = self.advice.action.get("offset_s", 0.0)
-        window_s = self.advice.predicted.window_s if self.advice.predicted else 0.0
-        return self.at_s + (float(pause_s) if not isinstance(pause_s, str) else 0.0) + window_s
+        """When its effect has been measured: the way to the end of the iteration, the pause, the predicted window."""
+        return effect_window_s(self.advice, self.at_s)[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,14 @@ MIN_PRESENT = 0.6
 
 
 def effect_window_s(advice: Advice, applied_at_s: float) -> tuple[float, float]:
-    """When the effect is measured: from the end of the pause, for the predicted window (Unix seconds)."""
+    """When the effect is measured, Unix seconds.
+
+    It begins once the job has come to the end of its iteration, at most a period later, and has paused; it lasts for
+    the predicted window.
+    """
     pause = advice.action.get("offset_s", 0.0)
-    start_s = applied_at_s + (float(pause) if not isinstance(pause, str) else 0.0)
+    wait_s = advice.numbers.get("period_moved_s", 0.0)
+    start_s = applied_at_s + wait_s + (float(pause) if not isinstance(pause, str) else 0.0)
     return start_s, start_s + (advice.predicted.window_s if advice.predicted else 0.0)
 
 

@@ -21,8 +21,9 @@ POINTS_PER_PERIOD = 40
 MAX_POINTS = 1200
 OFFSETS = 32
 """Offsets tried per period."""
-SATURATED_RATIO = 0.95
-"""A modelled use above this means that the link slowed the jobs, so that alone they would send faster."""
+SATURATED_RATIO = 0.85
+"""A modelled use above this means that the link may have slowed the jobs, so that alone they would send faster.
+Mean circles blur the edges of bursts, so a full link reads a little less than 1."""
 MOST_SPEEDUP = 2.0
 """Two jobs that share a full link evenly send at most twice as fast alone."""
 BLUR_PERIODS = 0.08

@@ -83,9 +83,9 @@ def test_open_advice_is_not_replaced_by_a_slightly_other_one():
 def test_what_was_just_moved_is_left_alone_until_measured():
     """Job and link of an applied advice wait for the pause and the window, and no longer."""
     applied = Applied(make("old"), NOW_S - 20.0)
-    assert applied.settled_at_s == NOW_S + 5.0
+    assert applied.settled_at_s == NOW_S - 20.0 + 4.0 + 1.0 + 24.0
     assert run(make("new"), applied=[applied]).advice == ()
-    assert run(make("new"), applied=[replace(applied, at_s=NOW_S - 26.0)]).advice != ()
+    assert run(make("new"), applied=[replace(applied, at_s=NOW_S - 30.0)]).advice != ()
     other = make("else", job="7", link=LinkId("leaf4", "u2"))
     assert [a.id for a in run(other, applied=[applied]).advice] == ["else"]
 

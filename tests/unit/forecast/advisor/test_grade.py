@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,8 @@ def test_verdict(share, low, high, verdict):
 
 def test_window_begins_after_the_pause():
     """What happened before and during the pause does not count, nor what came after the window."""
+    waiting = replace(make(), numbers={"period_moved_s": 4.0})
+    assert effect_window_s(waiting, 10.0) == (16.0, 40.0)
     assert effect_window_s(make(), 10.0) == (12.0, 36.0)
     values = np.where((AT_S > 12.0) & (AT_S <= 36.0), 0.1, 0.99)
     assert ask(make(), values).measured == 0.0
