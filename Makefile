@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.gpucast-installed
 ROOMS := telemetry collectors features models forecast api
 ARGS ?=
-PYTEST_ARGS ?= -n 2 --dist loadgroup -rs
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 .PHONY: help setup demo serve test check format lock bench clean
 
