@@ -22,9 +22,9 @@ from models.saved import read_state, write_state
 
 MEMORY = 0.95
 """Weight of a point in the comparison against the weight of the point after it: about 20 points decide."""
-OWN_SHARE = 0.5
+OWN_SHARE = 0.7
 """How much a row's own match counts beside the mean match of its job."""
-BANDWIDTH = 0.4
+BANDWIDTH = 0.3
 """A match worse than the best by this share of the eighth best distance counts 1/e."""
 WINDOWS_NEEDED = 10
 """The context must hold this many windows, or shorter ones are compared."""
@@ -92,7 +92,8 @@ def continuations(values: Floats, lag: NDArray[np.intp], lead: NDArray[np.intp])
     """(n, n_leads, k) what came ``lead + 1`` points after the moments ``lag`` points ago."""
     t = values.shape[1]
     column = np.minimum(t - lag[:, None, :] + lead[None, :, None], t - 1)
-    return values[np.arange(values.shape[0])[:, None, None], column]
+    result: Floats = values[np.arange(values.shape[0])[:, None, None], column]
+    return result
 
 
 def kernel(distance: Floats) -> Floats:
@@ -120,7 +121,7 @@ def job_distance(values: Floats, group: NDArray[np.int32], window: int) -> Float
     weight /= weight.sum()
     now = standard[:, -window:]
     # Weighted squared distance to every earlier window, multiplied out so that no window is copied.
-    windows = np.lib.stride_tricks.sliding_window_view(standard[:, :-1], window, axis=1)
+    windows: Floats = np.lib.stride_tricks.sliding_window_view(standard[:, :-1], window, axis=1)
     squares = np.lib.stride_tricks.sliding_window_view(standard[:, :-1] ** 2, window, axis=1)
     cross = np.einsum("ntw,nw->nt", windows, now * weight)
     distance = np.maximum(squares @ weight - 2.0 * cross + (now**2 @ weight)[:, None], 0.0)[:, ::-1]

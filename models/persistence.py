@@ -67,7 +67,7 @@ def _lengthen(spread: Floats, crude: Floats) -> Floats:
     out = spread.copy()
     before = crude
     for h in range(out.shape[1]):
-        known = np.isfinite(out[:, h]).all(axis=1)
+        known = np.isfinite(out[:, h, 0])
         out[:, h] = np.where(known[:, None], out[:, h], before)
         before = out[:, h]
     return out
