@@ -24,6 +24,10 @@ CYCLE_SLACK = 1.06
 """The found period may exceed a quarter of the window by this factor: it is itself known only to a few per cent."""
 VOTE_SHARE = 0.2
 """Rows that must agree, as a share of the rows that are alive: a job may show its rhythm on the network alone."""
+WEAK_VOTE_SHARE = 0.5
+"""The same for a score that is less than strong."""
+STRONG = 1.5
+"""Times the threshold from which a score is strong: it needs fewer votes, and its two halves may drift apart."""
 FLOOR_BY_UNIT: tuple[tuple[str, float], ...] = (
     ("_bytes_per_s", 1e7),
     ("_ratio", 0.005),
@@ -158,8 +162,12 @@ def verdict(evidence: Evidence, step_s: float) -> tuple[Status, str]:
     """Whether the best period may be called found, and the sentence that says why."""
     e = evidence
     seen = f"{e.points * step_s:.4g} s repeats in {e.votes} of {e.voters} series with score {e.score:.2f}"
-    if e.score < e.threshold or e.votes < max(1.0, VOTE_SHARE * e.voters):
-        return "none", f"nothing repeats: at best {seen}, where {e.threshold:.2f} in a fifth of the series is needed"
+    share = VOTE_SHARE if e.score >= STRONG * e.threshold else WEAK_VOTE_SHARE
+    if e.score < e.threshold or e.votes < max(1.0, share * e.voters):
+        return (
+            "none",
+            f"nothing repeats: at best {seen}, where {e.threshold:.2f} in {share:.0%} of the series is needed",
+        )
     if not _halves_agree(e):
         return "none", f"{seen}, but the two halves of the window do not agree"
     faster = f"sample faster: {LEAST_SAMPLES:.0f} samples a period are needed"
@@ -188,4 +196,4 @@ def _halves_agree(e: Evidence) -> bool:
         e.cycles * e.points
     )
     # Real rhythms drift too: a strong one may.
-    return near or e.score >= 1.5 * e.threshold
+    return near or e.score >= STRONG * e.threshold
