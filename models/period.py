@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from features.frame import Context
 from models.period_acf import acf_batch
-from models.period_vote import LEAST_SAMPLES, MAX_LAG_SHARE, Evidence, gather
+from models.period_vote import LEAST_CYCLES, LEAST_SAMPLES, MAX_LAG_SHARE, Evidence, gather
 
 Status = Literal["found", "none", "idle", "too_coarse", "too_short"]
 NAN = float("nan")
 
 LEAST_POINTS = 20
 """Fewer points than this cannot hold four periods of four samples and still show noise apart."""
-LEAST_CYCLES = 4.0
-"""Periods that the window needs."""
 CYCLE_SLACK = 1.06
 """The found period may exceed a quarter of the window by this factor: it is itself known only to a few per cent."""
 VOTE_SHARE = 0.2

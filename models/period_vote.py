@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 LEAST_SAMPLES = 4.0
 """Samples that one period needs."""
+LEAST_CYCLES = 4.0
+"""Periods that the window needs."""
 MAX_LAG_SHARE = 0.625
 """Greatest lag as a share of the window; beyond it too few pairs are left."""
 LONGEST_SHARE = 0.3125
@@ -152,16 +154,22 @@ def settle_multiple(
                 return candidate / divisor
     if candidate < LEAST_TO_MULTIPLY:
         return candidate
+    return candidate * _multiple(acf, candidate, np.clip(score, 0.0, None), n)
+
+
+def _multiple(acf: NDArray[np.floating], candidate: float, own: Floats, n: int) -> int:
+    """The multiple of the candidate with which some clear rows repeat that hardly repeat with the candidate; else 1."""
+    strength = {1: 0.0}
     for factor in range(2, COMB_TEETH + 1):
-        whole = _peak(acf, candidate * factor, n) if candidate * factor <= n / 4 else None
+        points = candidate * factor
+        whole = _peak(acf, points, n) if points <= n / LEAST_CYCLES else None
         if whole is None:
             break
-        own = np.clip(score, 0.0, None)
-        only = (whole >= 1.5 * threshold(n / (candidate * factor))) & (own <= 0.35 * whole)
-        only &= resolved(acf, whole, candidate * factor)
+        only = (whole >= 1.5 * threshold(n / points)) & (own <= 0.35 * whole) & resolved(acf, whole, points)
         if only.sum() >= max(2.0, 0.1 * acf.shape[0]):
-            return candidate * factor
-    return candidate
+            strength[factor] = float(whole[only].mean())
+    best = max(strength.values())
+    return next(factor for factor, value in strength.items() if value >= 0.85 * best)
 
 
 def _peak(acf: NDArray[np.floating], points: float, n: int) -> Floats | None:
