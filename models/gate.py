@@ -34,7 +34,7 @@ from models.saved import read_state, write_state
 from models.seasonal_naive import SeasonalNaive
 from models.served import INSUFFICIENT_HISTORY, OK, ServedForecast
 
-__all__ = ["INSUFFICIENT_HISTORY", "OK", "Served", "ServedForecast", "default_candidates"]
+__all__ = ["INSUFFICIENT_HISTORY", "OK", "Served", "ServedForecast", "default_candidates", "fleet_candidates"]
 
 PRIORS: dict[str, float] = {"persistence": 1.1}
 """Factor on a candidate's loss: persistence has no rhythm and must not win a blend by a few lucky origins."""
@@ -42,6 +42,7 @@ UNLIKE_WEIGHT = 0.1
 """Weight of a past origin at which the row was busy and is quiet now, or the other way round."""
 SHARPNESS = 24.0
 """Blend weight of a candidate is (its loss / persistence's loss) to the minus this; near a choice of the best."""
+FEW_OWNERS = 8
 NAMED_WEIGHT = 0.15
 """A candidate with less weight than this is not named as part of the model."""
 
@@ -67,8 +68,8 @@ class _Trial:
     scored: NDArray[np.int64]
 
 
-def default_candidates() -> tuple[Forecaster, ...]:
-    """What the service tries without training: look-alike moments, the very recent level, quiet or busy."""
+def fleet_candidates() -> tuple[Forecaster, ...]:
+    """For rows of many owners, without training: look-alike moments, the very recent level, quiet or busy."""
     from models.analog import Analog
     from models.level import RecentLevel
     from models.regime import Regime
@@ -76,11 +77,19 @@ def default_candidates() -> tuple[Forecaster, ...]:
     return (Analog(), RecentLevel(8), Regime(64))
 
 
+def default_candidates() -> tuple[Forecaster, ...]:
+    """For rows of a job, without training: its rhythm too, on which all of its rows vote."""
+    from models.phase import PhaseForecaster
+
+    return (PhaseForecaster(), *fleet_candidates())
+
+
 class Served:
     """The gate over some candidates.
 
     Args:
-        candidates: models to try besides persistence; ``default_candidates()`` when None.
+        candidates: models to try besides persistence; when None ``default_candidates()``, or ``fleet_candidates()`` for
+            a context of more than eight owners, where finding every owner's rhythm would cost more than it gives.
         origins: how many past origins inside the context are scored.
         season_s: a season the user asked for; a context under two seasons is answered, with ``insufficient_history``.
     """
@@ -92,10 +101,10 @@ class Served:
         self, candidates: Sequence[Forecaster] | None = None, *, origins: int = 8, season_s: float | None = None
     ) -> None:
         chosen = tuple(default_candidates() if candidates is None else candidates)
+        self.automatic = candidates is None
         self.season = None if season_s is None else SeasonalNaive(season_s)
         self.candidates: tuple[Forecaster, ...] = (Persistence(), *chosen)
         self.origins = origins
-        self.prior = np.array([PRIORS.get(candidate.name, 1.0) for candidate in self.candidates])
 
     def fit(self, contexts: list[Context], horizon: int) -> None:
         """Nothing to learn: the candidates are fitted by whoever made them."""
@@ -109,7 +118,7 @@ class Served:
 
         Past origins use only points up to themselves, and are scored only on points up to the cutoff.
         """
-        asked = self._with_season(context)
+        asked = self._asked(context)
         present = np.isfinite(context.values).sum(axis=1)
         needed = np.full(context.n_series, POINTS_BEFORE_AN_ORIGIN + horizon, np.int64)
         if self.season is not None:
@@ -122,19 +131,20 @@ class Served:
         classes = row_classes(context, quiet[:, -1])
         alike = np.stack([quiet[:, column - 1] == quiet[:, -1] for column in columns])  # (r, n)
         bucket = lead_buckets(horizon)
-        trial = _try(asked, context, horizon, columns, alike, classes, self._prior(asked))
+        trial = _try(asked, context, horizon, columns, alike, classes)
         heard = np.where(alike[:, :, None], trial.truth, np.nan)
         served = calibrate(blend(now, trial.weight, bucket), trial.blended, heard, classes, bucket)
         naive = calibrate(now[0], trial.past[:, 0], heard, classes, bucket)
         return _gate(asked, context, served, naive, trial, present, needed)
 
-    def _with_season(self, context: Context) -> tuple[Forecaster, ...]:
+    def _asked(self, context: Context) -> tuple[Forecaster, ...]:
+        """The candidates for this context."""
+        asked = self.candidates
+        if self.automatic and np.unique(context.group).size > FEW_OWNERS:
+            asked = (self.candidates[0], *fleet_candidates())
         if self.season is None or context.n_points < self.season.points_needed(context.step_s):
-            return self.candidates
-        return (*self.candidates, self.season)
-
-    def _prior(self, asked: Sequence[Forecaster]) -> Floats:
-        return np.concatenate([self.prior, np.ones(len(asked) - self.prior.size)])
+            return asked
+        return (*asked, self.season)
 
     def _naive(
         self, context: Context, values: Floats, present: NDArray[np.int64], needed: NDArray[np.int64]
@@ -165,6 +175,7 @@ class Served:
             candidate.save(folder / f"{k}-{candidate.name}")
         state = {
             "candidates": [candidate.name for candidate in self.candidates[1:]],
+            "automatic": self.automatic,
             "origins": self.origins,
             "season_s": None if self.season is None else self.season.season_s,
         }
@@ -177,7 +188,8 @@ class Served:
 
         state = read_state(folder, cls.name, cls.version)
         found = [BUILTIN[name]().load(folder / f"{k}-{name}") for k, name in enumerate(state["candidates"])]
-        return cls(found, origins=int(state["origins"]), season_s=state["season_s"])
+        chosen = None if state["automatic"] else found
+        return cls(chosen, origins=int(state["origins"]), season_s=state["season_s"])
 
 
 def _ask(candidates: Sequence[Forecaster], context: Context, horizon: int) -> Floats:
@@ -198,7 +210,6 @@ def _try(
     columns: Sequence[int],
     alike: NDArray[np.bool_],
     classes: NDArray[np.intp],
-    prior: Floats,
 ) -> _Trial:
     """Ask every candidate at past origins and weigh them by what they lost there."""
     bucket = lead_buckets(horizon)
@@ -210,6 +221,7 @@ def _try(
         past[r, :, :, known:] = past[r, :, :, known - 1 : known]
     truth = past_truth(context.values, columns, horizon)
     loss = bucket_losses(past, truth, bucket, np.where(alike, 1.0, UNLIKE_WEIGHT))
+    prior = np.array([PRIORS.get(candidate.name, 1.0) for candidate in candidates])
     weight = blend_weights(loss, classes, SHARPNESS, prior)
     blended = np.stack([blend(said, weight, bucket) for said in past])
     known_truth = np.isfinite(truth)

@@ -94,7 +94,7 @@ def _models(dataset: Dataset, seed: int, say: Progress, notes: list[str]) -> dic
     from models.analog import Analog
     from models.calibrated import Calibrated
     from models.ets import Ets
-    from models.gate import Served, default_candidates
+    from models.gate import Served, fleet_candidates
     from models.gbdt import Gbdt
     from models.level import RecentLevel
     from models.moving_mean import MovingMean
@@ -112,7 +112,7 @@ def _models(dataset: Dataset, seed: int, say: Progress, notes: list[str]) -> dic
     except GpucastError as error:
         notes.append(f"{dataset.name}: gbdt left out, {error}")
         say(notes[-1])
-    extra = tuple(trained.values()) if dataset.trained_served else ()
+    served = Served((*fleet_candidates(), *trained.values())) if dataset.trained_served else Served()
     phase = PhaseForecaster()
     return {
         "persistence": Persistence(),
@@ -125,7 +125,7 @@ def _models(dataset: Dataset, seed: int, say: Progress, notes: list[str]) -> dic
         "analog": Analog(),
         **trained,
         "ets": Ets(),
-        "served": Served((*default_candidates(), *extra)),
+        "served": served,
     }
 
 
