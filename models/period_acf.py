@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
 
-CHUNK_ROWS = 1024
+CHUNK_ROWS = 256
 """Rows per transform: the work arrays of one chunk stay in the processor's cache."""
 CLIP_SD = 5.0
 """Standardised values are held to this many standard deviations, so that one checkpoint does not own the correlation."""
@@ -41,24 +41,26 @@ def standardise(values: Floats) -> tuple[NDArray[np.float32], NDArray[np.bool_]]
         (n_rows, n_points) float32 and the mask of the same shape. Constant and near-empty rows are all 0.
     """
     present = np.isfinite(values)
+    gappy = not present.all()
+    count = present.sum(axis=1) if gappy else np.full(values.shape[0], values.shape[1])
+    divisor = np.maximum(count, 1)[:, None]
+    filled = np.where(present, values, 0.0) if gappy else values
+    level = filled.sum(axis=1, keepdims=True) / divisor
     # Centring before the cast keeps the digits that float32 would lose on large levels.
-    count = present.sum(axis=1, keepdims=True)
-    filled = np.where(present, values, 0.0)
-    level = filled.sum(axis=1, keepdims=True) / np.maximum(count, 1)
-    scale = np.abs(level)
-    y = np.where(present, filled - level, 0.0).astype(np.float32)
-    t = np.linspace(-1.0, 1.0, values.shape[1], dtype=np.float32)[None, :]
-    weight = present.astype(np.float32)
-    t_mean = (weight @ t[0])[:, None] / np.maximum(count, 1)
-    t_centred = (t - t_mean) * weight
-    slope = (y * t_centred).sum(axis=1, keepdims=True) / np.maximum((t_centred**2).sum(axis=1, keepdims=True), 1e-9)
-    y = (y - slope.astype(np.float32) * t_centred.astype(np.float32)) * weight
-    for _ in range(2):
-        sd = np.sqrt((y * y).sum(axis=1, keepdims=True) / np.maximum(count, 1))
-        alive = (sd > np.maximum(FLAT_RATIO * scale, np.finfo(np.float32).tiny)) & (count >= 4)
-        y = np.where(alive, y / np.where(alive, sd, 1.0), 0.0).astype(np.float32)
-        np.clip(y, -CLIP_SD, CLIP_SD, out=y)
-        scale = np.zeros_like(scale)
+    y = (filled - level).astype(np.float32)
+    t = np.linspace(-1.0, 1.0, values.shape[1], dtype=np.float32)
+    if gappy:
+        weight = present.astype(np.float32)
+        y *= weight
+        t_centred = (t - (weight @ t)[:, None] / divisor.astype(np.float32)) * weight
+        slope = np.einsum("nt,nt->n", y, t_centred) / np.maximum(np.einsum("nt,nt->n", t_centred, t_centred), 1e-9)
+        y -= slope[:, None] * t_centred
+    else:
+        y -= (y @ t / np.maximum(t @ t, 1e-9))[:, None] * t
+    sd = np.sqrt(np.einsum("nt,nt->n", y, y)[:, None] / divisor)
+    alive = (sd > np.maximum(FLAT_RATIO * np.abs(level), np.finfo(np.float32).tiny)) & (count >= 4)[:, None]
+    y *= np.where(alive, 1.0 / np.where(alive, sd, 1.0), 0.0).astype(np.float32)
+    np.clip(y, -CLIP_SD, CLIP_SD, out=y)
     return y, present
 
 
@@ -80,19 +82,22 @@ def acf_batch(values: Floats, max_lag: int) -> NDArray[np.float32]:
     for start in range(0, n_rows, CHUNK_ROWS):
         y, present = standardise(values[start : start + CHUNK_ROWS])
         sums = _self_products(y, length, max_lag)
-        pairs = np.broadcast_to(full, sums.shape).copy()
+        sums[:, :] /= full
         gappy = np.flatnonzero(~present.all(axis=1))
         if gappy.size:
-            pairs[gappy] = np.rint(_self_products(present[gappy].astype(np.float32), length, max_lag))
-        mean = np.where(pairs >= 1, sums / np.maximum(pairs, 1), 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            out[start : start + CHUNK_ROWS] = np.where(mean[:, :1] > 0, mean / mean[:, :1], np.nan)
+            pairs = np.rint(_self_products(present[gappy].astype(np.float32), length, max_lag))
+            sums[gappy] = np.where(pairs >= 1, sums[gappy] * full / np.maximum(pairs, 1), 0)
+        power = sums[:, :1].copy()
+        flat = power <= 0
+        np.divide(sums, np.where(flat, 1, power), out=out[start : start + CHUNK_ROWS])
+        out[start : start + CHUNK_ROWS][flat[:, 0]] = np.nan
     return out
 
 
 def _self_products(y: NDArray[np.float32], length: int, max_lag: int) -> NDArray[np.float32]:
     spectrum = np.fft.rfft(y, length, axis=1)
-    power = spectrum.real**2 + spectrum.imag**2
+    power = spectrum.real**2
+    power += spectrum.imag**2
     return np.asarray(np.fft.irfft(power, length, axis=1)[:, : max_lag + 1], dtype=np.float32)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,29 +28,69 @@ def candidate_grid(max_lag: int, shortest: float, longest: float) -> NDArray[np.
     return np.exp(np.arange(np.log(shortest), np.log(longest) + step, step))
 
 
-def comb_score(
-    acf: NDArray[np.floating], periods: NDArray[np.float64], n_points: int, memory: float = MEMORY_TEETH
-) -> NDArray[np.float64]:
-    """Comb score of every row at every candidate.
+@dataclass(frozen=True, slots=True, eq=False)
+class FineAcf:
+    """Autocorrelation read between the lags.
 
     Args:
-        acf: (n_rows, max_lag + 1), from ``acf_batch``.
-        periods: (n_candidates,) in points, each at most ``max_lag``.
+        coarse: (n_rows, max_lag + 1) as measured.
+        fine: (n_rows, max_lag * UPSAMPLE + 1) interpolated.
+        sums: (n_rows, max_lag * UPSAMPLE + 2) running sums of ``fine``, from 0.
+    """
+
+    coarse: NDArray[np.floating]
+    fine: NDArray[np.float64]
+    sums: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, acf: NDArray[np.floating]) -> FineAcf:
+        """From what ``acf_batch`` gives."""
+        fine = upsample_acf(acf, UPSAMPLE)
+        sums = np.zeros((fine.shape[0], fine.shape[1] + 1))
+        np.cumsum(fine, axis=1, out=sums[:, 1:])
+        return cls(acf, fine, sums)
+
+    @property
+    def max_lag(self) -> int:
+        """The greatest lag in points."""
+        return int(self.coarse.shape[1]) - 1
+
+    def rows(self, who: NDArray[np.bool_]) -> FineAcf:
+        """Some rows only."""
+        return FineAcf(self.coarse[who], self.fine[who], self.sums[who])
+
+    def pooled(self) -> FineAcf:
+        """One row: the mean of all. Interpolation is linear in the rows."""
+        return FineAcf(
+            self.coarse.mean(axis=0, keepdims=True),
+            self.fine.mean(axis=0, keepdims=True),
+            self.sums.mean(axis=0, keepdims=True),
+        )
+
+
+def comb_score(
+    acf: FineAcf, periods: NDArray[np.float64], n_points: int, memory: float = MEMORY_TEETH
+) -> NDArray[np.float64]:
+    """Share of each row's variance that repeats with each candidate period.
+
+    It is the mean of the autocorrelation at the candidate's multiples, less its mean over whole periods around them, so
+    that a slow drift scores 0.
+
+    Args:
+        acf: of the rows.
+        periods: (n_candidates,) in points, each at most the greatest lag.
         n_points: length of the series, which gives each tooth its weight: the pairs it averages.
         memory: teeth after which the weight has fallen to 1/e; a greater memory tells the period more finely.
 
     Returns:
         (n_rows, n_candidates); at most 1, about 0 where nothing repeats.
     """
-    fine = upsample_acf(acf, UPSAMPLE)
-    max_lag = acf.shape[1] - 1
-    sums = np.concatenate([np.zeros((fine.shape[0], 1)), np.cumsum(fine, axis=1)], axis=1)
-    last = fine.shape[1] - 1
+    fine, sums, last = acf.fine, acf.sums, acf.fine.shape[1] - 1
     total = np.zeros((fine.shape[0], periods.size))
     weight = np.zeros(periods.size)
     for tooth in range(1, COMB_TEETH + 1):
         lag = tooth * periods
-        inside = lag <= max_lag
+        inside = lag <= acf.max_lag
         if not inside.any():
             break
         w = tooth_weight(tooth, lag, inside, n_points, memory)
@@ -78,12 +121,7 @@ def grid_loss(
     The autocorrelation of such a burst is a triangle two lags wide; sampled at whole lags and interpolated, a tooth that
     falls between two of them reads too low. Periods of a few points at an awkward fraction lose up to two fifths.
     """
-    offset = np.linspace(0, 0.5, 11)
-    lags = np.arange(1, 2 * LANCZOS_A + 4)
-    tent = np.maximum(0.0, 1 - np.abs(lags[None, :] - (LANCZOS_A + 2) - offset[:, None]))
-    fine = upsample_acf(np.concatenate([np.zeros((offset.size, 1)), tent], axis=1), UPSAMPLE)
-    at = (LANCZOS_A + 2 + offset) * UPSAMPLE
-    kept = np.array([np.interp(x, np.arange(fine.shape[1]), row) for x, row in zip(at, fine, strict=True)])
+    offset, kept = _kept_between_lags()
     total = np.zeros(periods.size)
     weight = np.zeros(periods.size)
     for tooth in range(1, COMB_TEETH + 1):
@@ -92,3 +130,15 @@ def grid_loss(
         total += w * np.interp(np.abs(lag - np.rint(lag)), offset, kept)
         weight += w
     return np.asarray(np.where(weight > 0, total / np.maximum(weight, 1e-9), 1.0))
+
+
+@lru_cache(maxsize=1)
+def _kept_between_lags() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Offsets from a whole lag, 0 to a half, and what interpolation keeps of a triangle's tip there."""
+    offset = np.linspace(0, 0.5, 11)
+    tip = LANCZOS_A + 3
+    lags = np.arange(2 * LANCZOS_A + 7)
+    tents = np.maximum(0.0, 1 - np.abs(lags[None, :] - tip - offset[:, None]))
+    fine = upsample_acf(tents, UPSAMPLE)
+    grid = np.arange(fine.shape[1])
+    return offset, np.array([np.interp((tip + o) * UPSAMPLE, grid, row) for o, row in zip(offset, fine, strict=True)])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.period_acf import acf_batch
-from models.period_comb import COMB_TEETH, SHORTEST_POINTS, candidate_grid, comb_score, grid_loss
+from models.period_comb import COMB_TEETH, SHORTEST_POINTS, FineAcf, candidate_grid, comb_score, grid_loss
 
 Floats = NDArray[np.float64]
 
@@ -94,19 +94,20 @@ def gather(values: Floats, acf: NDArray[np.floating], smooth: NDArray[np.bool_])
         smooth: (n_rows,) rows that the device itself averages over about a second, as it does power.
     """
     n = values.shape[1]
-    found = best_candidate(acf.mean(axis=0, keepdims=True), n)
+    fine = FineAcf.of(acf)
+    found = best_candidate(fine.pooled(), n)
     if found is None:
         return None
     candidate, unresolved = found
-    agree, own_points, own_score = vote(acf, candidate, n)
-    changed = settle_multiple(acf, candidate, agree, own_score, n)
+    agree, own_points, own_score = vote(fine, candidate, n)
+    changed = settle_multiple(fine, candidate, agree, own_score, n)
     if changed != candidate:
         candidate, unresolved = changed, False
-        agree, own_points, own_score = vote(acf, candidate, n)
+        agree, own_points, own_score = vote(fine, candidate, n)
     who = agree if agree.any() else np.ones_like(agree)
-    points, score = refine(acf[who].mean(axis=0, keepdims=True), candidate, n)
+    points, score = refine(fine.rows(who).pooled(), candidate, n)
     half_score, half_points = halves(values[who], points)
-    row_score = comb_score(acf, np.array([points]), n)[:, 0]
+    row_score = comb_score(fine, np.array([points]), n)[:, 0]
     excess = next_lag_excess(acf, row_score, points)
     return Evidence(
         points=points,
@@ -126,7 +127,7 @@ def gather(values: Floats, acf: NDArray[np.floating], smooth: NDArray[np.bool_])
     )
 
 
-def vote(acf: NDArray[np.floating], candidate: float, n: int) -> tuple[NDArray[np.bool_], Floats, Floats]:
+def vote(acf: FineAcf, candidate: float, n: int) -> tuple[NDArray[np.bool_], Floats, Floats]:
     """Who agrees with the candidate, and each row's own period near it with its score, all (n_rows,)."""
     near = _around(candidate, 0.06, 61, acf)
     own = comb_score(acf, near, n)
@@ -134,19 +135,18 @@ def vote(acf: NDArray[np.floating], candidate: float, n: int) -> tuple[NDArray[n
     return (score >= 0.5 * threshold(n / candidate)) & (np.abs(points / candidate - 1) <= AGREE_RATIO), points, score
 
 
-def settle_multiple(
-    acf: NDArray[np.floating], candidate: float, agree: NDArray[np.bool_], score: Floats, n: int
-) -> float:
+def settle_multiple(acf: FineAcf, candidate: float, agree: NDArray[np.bool_], score: Floats, n: int) -> float:
     """The candidate, or a fraction or multiple of it that rows which see it clearly speak for.
 
     A fraction: some clear rows repeat with it just as well, and hardly any does not; the others only saw its multiple
     because their bursts are shorter than a sample. A multiple: some clear rows repeat with it and not with the candidate,
     as the one gradient exchange after several equal micro-batches does.
     """
-    clear = agree & resolved(acf, score, candidate)
+    clear = agree & resolved(acf.coarse, score, candidate)
     if clear.sum() >= max(1.0, 0.2 * agree.sum()):
+        seen = acf.rows(clear)
         for divisor in range(COMB_TEETH, 1, -1):
-            part = _peak(acf[clear], candidate / divisor, n)
+            part = _peak(seen, candidate / divisor, n)
             if part is None:
                 continue
             ratio = part / np.maximum(score[clear], 1e-9)
@@ -157,7 +157,7 @@ def settle_multiple(
     return candidate * _multiple(acf, candidate, np.clip(score, 0.0, None), n)
 
 
-def _multiple(acf: NDArray[np.floating], candidate: float, own: Floats, n: int) -> int:
+def _multiple(acf: FineAcf, candidate: float, own: Floats, n: int) -> int:
     """The multiple of the candidate with which some clear rows repeat that hardly repeat with the candidate; else 1."""
     strength = {1: 0.0}
     for factor in range(2, COMB_TEETH + 1):
@@ -165,27 +165,27 @@ def _multiple(acf: NDArray[np.floating], candidate: float, own: Floats, n: int) 
         whole = _peak(acf, points, n) if points <= n / LEAST_CYCLES else None
         if whole is None:
             break
-        only = (whole >= 1.5 * threshold(n / points)) & (own <= 0.35 * whole) & resolved(acf, whole, points)
-        if only.sum() >= max(2.0, 0.1 * acf.shape[0]):
+        only = (whole >= 1.5 * threshold(n / points)) & (own <= 0.35 * whole) & resolved(acf.coarse, whole, points)
+        if only.sum() >= max(2.0, 0.1 * own.size):
             strength[factor] = float(whole[only].mean())
     best = max(strength.values())
     return next(factor for factor, value in strength.items() if value >= 0.85 * best)
 
 
-def _peak(acf: NDArray[np.floating], points: float, n: int) -> Floats | None:
+def _peak(acf: FineAcf, points: float, n: int) -> Floats | None:
     """(n_rows,) best score within 2 % of ``points``; None where that is below the resolution or beyond the lags."""
-    if points < LEAST_SAMPLES or points > 0.5 * (acf.shape[1] - 1):
+    if points < LEAST_SAMPLES or points > 0.5 * acf.max_lag:
         return None
     return np.asarray(comb_score(acf, _around(points, 0.02, 9, acf), n).max(axis=1))
 
 
-def best_candidate(pooled: NDArray[np.floating], n: int) -> tuple[float, bool] | None:
+def best_candidate(pooled: FineAcf, n: int) -> tuple[float, bool] | None:
     """The period in points that explains the pooled autocorrelation best, and whether half of it is too fast to see.
 
     The smallest fraction of the best period that explains nearly as much is taken instead, so that a multiple of the
     period never stands for it; a sub-burst inside an iteration explains less, since only some bursts resemble it.
     """
-    periods = candidate_grid(pooled.shape[1] - 1, SHORTEST_POINTS, LONGEST_SHARE * n)
+    periods = candidate_grid(pooled.max_lag, SHORTEST_POINTS, LONGEST_SHARE * n)
     if periods.size < 3:
         return None
     score = comb_score(pooled, periods, n)[0]
@@ -195,7 +195,7 @@ def best_candidate(pooled: NDArray[np.floating], n: int) -> tuple[float, bool] |
     if ranked[top] <= 0:
         return None
     # What a narrow burst of that period would show on this grid, where the period is no whole number of points.
-    fair = ranked / grid_loss(periods, pooled.shape[1] - 1, n)
+    fair = ranked / grid_loss(periods, pooled.max_lag, n)
     chosen = top
     for divisor in range(COMB_TEETH, 1, -1):
         near = np.flatnonzero(np.abs(periods * divisor / periods[top] - 1) < 0.03)
@@ -210,7 +210,7 @@ def best_candidate(pooled: NDArray[np.floating], n: int) -> tuple[float, bool] |
     return float(periods[chosen]), bool(fast and score[half].max() >= HALF_IS_TOO_FAST * score[chosen])
 
 
-def refine(pooled: NDArray[np.floating], points: float, n: int) -> tuple[float, float]:
+def refine(pooled: FineAcf, points: float, n: int) -> tuple[float, float]:
     """The period nearest to ``points`` that explains the rows best, from all teeth if they hold, and its score."""
     near = _around(points, 0.03, 121, pooled)
     fading = comb_score(pooled, near, n)[0]
@@ -226,9 +226,12 @@ def halves(values: Floats, points: float) -> tuple[tuple[float, float], tuple[fl
     for k, part in enumerate((values[:, :half], values[:, -half:])):
         acf = acf_batch(part, min(half - 1, int(0.75 * half)))
         acf = acf[np.isfinite(acf[:, 0])]
-        near = _around(points, 0.1, 81, acf)
-        if acf.shape[0] and near.size:
-            own = comb_score(acf.mean(axis=0, keepdims=True), near, half)[0]
+        if not acf.shape[0]:
+            continue
+        pooled = FineAcf.of(acf.mean(axis=0, keepdims=True))
+        near = _around(points, 0.1, 81, pooled)
+        if near.size:
+            own = comb_score(pooled, near, half)[0]
             score[k], period[k] = float(own.max()), float(near[own.argmax()])
     return (score[0], score[1]), (period[0], period[1])
 
@@ -258,6 +261,6 @@ def next_lag_excess(acf: NDArray[np.floating], score: Floats, points: float) -> 
     return np.asarray(acf[:, 1] + np.clip(score, 0, 1) / (points - 1))
 
 
-def _around(points: float, share: float, count: int, acf: NDArray[np.floating]) -> Floats:
+def _around(points: float, share: float, count: int, acf: FineAcf) -> Floats:
     near = points * np.linspace(1 - share, 1 + share, count)
-    return np.asarray(near[(near >= 2.0) & (near <= acf.shape[1] - 2)])
+    return np.asarray(near[(near >= 2.0) & (near <= acf.max_lag - 1)])

@@ -39,18 +39,24 @@ class PhaseForecaster:
 
     def predict_with(self, context: Context, horizon: int, findings: list[PeriodFinding]) -> Floats:
         """The cube for periods that were already detected: one finding for each group of the context."""
-        cube = relaxing_quantiles(context, horizon)
+        cube = np.full((context.n_series, horizon, len(LEVELS)), np.nan)
+        share = np.zeros(context.n_series)
         for finding in findings:
             rows = np.flatnonzero(context.group == finding.group)
-            share = np.clip(finding.row_score / CLEAR_SCORE, 0.0, 1.0)
-            use = share > 0
+            use = finding.row_score > 0
             if not np.isfinite(finding.candidate_s) or not use.any():
                 continue
-            rows, share = rows[use], share[use]
             points = finding.candidate_s / context.step_s
-            folded = fold_quantiles(context.values[rows], points, horizon, row_weight=finding.row_score[use])
-            part = np.where(np.isfinite(folded), share[:, None, None], 0.0)
-            cube[rows] = np.where(part > 0, part * folded, 0.0) + (1 - part) * cube[rows]
+            cube[rows[use]] = fold_quantiles(
+                context.values[rows[use]], points, horizon, row_weight=finding.row_score[use]
+            )
+            share[rows] = np.minimum(finding.row_score / CLEAR_SCORE, 1.0)
+        rest = np.flatnonzero((share < 1) | ~np.isfinite(cube).all(axis=(1, 2)))
+        if rest.size:
+            folded = cube[rest]
+            part = np.where(np.isfinite(folded), share[rest][:, None, None], 0.0)
+            relaxed = relaxing_quantiles(context.rows(rest), horizon)
+            cube[rest] = np.where(part > 0, part * folded, 0.0) + (1 - part) * relaxed
         return keep_laws(cube, context.low, context.high)
 
     def save(self, folder: Path) -> None:
