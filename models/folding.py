@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +79,7 @@ def fold_quantiles(
 def lead_blocks(horizon: int) -> list[tuple[int, int]]:
     """Blocks of leads that share their moments: near leads may use recent moments which far leads cannot."""
     edges = [0, *sorted({max(1, horizon // 8), max(1, horizon // 3), horizon})]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _unlikeness(filled: Floats, window: int, row_weight: Floats) -> Floats:
