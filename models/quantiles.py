@@ -32,7 +32,7 @@ def sample_quantiles(samples: Floats, levels: Sequence[float] = LEVELS) -> Float
 
 
 def weighted_quantiles(samples: Floats, weights: Floats, levels: Sequence[float] = LEVELS) -> Floats:
-    """Quantiles of weighted samples over the last axis; a NaN sample has no weight.
+    """Quantiles of weighted samples over the last axis; a sample that is NaN or has no weight says nothing.
 
     The distribution function passes through the middle of each sample's step and is linear between, so that equal
     weights give the midpoint rule (Hyndman and Fan 1996, type 5).
@@ -42,7 +42,7 @@ def weighted_quantiles(samples: Floats, weights: Floats, levels: Sequence[float]
         weights: (..., n), not negative, any scale.
         levels: which quantiles.
     """
-    known = np.isfinite(samples)
+    known = np.isfinite(samples) & (weights > 0)
     order = np.argsort(np.where(known, samples, np.inf), axis=-1)
     value = np.take_along_axis(samples, order, axis=-1)
     weight = np.take_along_axis(np.where(known, weights, 0.0), order, axis=-1)
@@ -50,7 +50,7 @@ def weighted_quantiles(samples: Floats, weights: Floats, levels: Sequence[float]
     with np.errstate(invalid="ignore", divide="ignore"):
         position = (np.cumsum(weight, axis=-1) - 0.5 * weight) / total
     n = samples.shape[-1]
-    usable = np.isfinite(value).sum(axis=-1)
+    usable = known.sum(axis=-1)
     out = np.full((*samples.shape[:-1], len(levels)), np.nan)
     for k, level in enumerate(levels):
         above = (position < level).sum(axis=-1)

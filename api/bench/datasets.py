@@ -20,6 +20,7 @@ from features.frame import Context
 Floats = NDArray[np.float64]
 
 H100_FILE = "h100_dcgm_10hz/telemetry.parquet"
+FABRIC_FILE = "h100_dcgm_10hz/infiniband.parquet"
 POD_FILES = {
     "gpu_util_ratio": "alibaba_genai_2026/gpu_duty_cycle.parquet",
     "gpu_memory_used_bytes": "alibaba_genai_2026/gpu_mem_used_bytes.parquet",
@@ -114,26 +115,23 @@ Loader = Callable[[Path, bool], Dataset]
 
 
 def h100_100ms(folder: Path, quick: bool) -> Dataset:
-    """10 Hz DCGM telemetry, 512 points of context, 48 steps ahead."""
-    runs = h100_recordings(folder / H100_FILE, 0.1, quick)
-    return Dataset("h100-100ms", runs, 512, 48, origins=1 if quick else 3)
+    """10 Hz DCGM and InfiniBand telemetry of training nodes, 512 points of context, 48 steps ahead."""
+    runs = h100_recordings(folder, 0.1, quick)
+    return Dataset("h100-100ms", runs, 512, 48, origins=1 if quick else 5)
 
 
 def h100_1s(folder: Path, quick: bool) -> Dataset:
     """The same telemetry as 1 s means, 30 steps ahead."""
-    runs = h100_recordings(folder / H100_FILE, 1.0, quick)
-    return Dataset("h100-1s", runs, 512, 30, origins=1 if quick else 3)
+    runs = h100_recordings(folder, 1.0, quick)
+    return Dataset("h100-1s", runs, 512, 30, origins=1 if quick else 5)
 
 
 def pods_57s(folder: Path, quick: bool) -> Dataset:
     """Duty cycle and memory of serving pods, one point in 57 s, 30 steps ahead."""
-    import duckdb
-
     rows: list[tuple[str, str, Floats]] = []
     files = {metric: folder / file for metric, file in POD_FILES.items() if (folder / file).is_file()}
     columns = {
-        metric: duckdb.sql(f"select pod, ts, value from '{file}' order by pod, ts").fetchnumpy()
-        for metric, file in files.items()
+        metric: _query(f"select pod, ts, value from '{file}' order by pod, ts") for metric, file in files.items()
     }
     start = min(float(c["ts"].min()) for c in columns.values())
     points = 1 + max(round((float(c["ts"].max()) - start) / POD_STEP_S) for c in columns.values())
@@ -160,13 +158,11 @@ def pods_57s(folder: Path, quick: bool) -> Dataset:
 
 def roce_5s(folder: Path, quick: bool) -> Dataset:
     """Bytes in and out of every switch port per 5 s, scored at exactly 1, 6, 12 and 60 steps ahead; gaps are missing."""
-    import duckdb
-
     every = 25 if quick else 1
-    found = duckdb.sql(
+    found = _query(
         f"select leaf, port, ts, (in_bytes + out_bytes) / {ROCE_STEP_S} as rate, gap from '{folder / ROCE_FILE}'"
         " order by leaf, port, ts"
-    ).fetchnumpy()
+    )
     names = np.char.add(np.char.add(found["leaf"].astype(str), " "), found["port"].astype(str))
     ports, index = np.unique(names, return_inverse=True)
     column = np.round((found["ts"] - found["ts"].min()) / ROCE_STEP_S).astype(int)
@@ -188,47 +184,81 @@ def roce_5s(folder: Path, quick: bool) -> Dataset:
 
 
 LOADERS: dict[str, tuple[Loader, tuple[str, ...]]] = {
-    "h100-100ms": (h100_100ms, (H100_FILE,)),
-    "h100-1s": (h100_1s, (H100_FILE,)),
+    "h100-100ms": (h100_100ms, (H100_FILE, FABRIC_FILE)),
+    "h100-1s": (h100_1s, (H100_FILE, FABRIC_FILE)),
     "pods-57s": (pods_57s, tuple(POD_FILES.values())),
     "roce-5s": (roce_5s, (ROCE_FILE,)),
 }
 """Data set -> how to read it, and which files it rests on."""
 
 
-def h100_recordings(file: Path, step_s: float, quick: bool) -> tuple[Recording, ...]:
-    """One recording per run and node: the steady part where the phases name one, the whole run otherwise."""
-    import duckdb
+def h100_recordings(folder: Path, step_s: float, quick: bool) -> tuple[Recording, ...]:
+    """One recording per run, node and file: the GPUs of a node, or its network ports.
 
-    columns = ", ".join(H100_COLUMNS)
-    table = duckdb.sql(
-        f"select run, node, timestamp, phase, gpu, {columns} from '{file}' order by run, node, gpu, timestamp"
-    ).fetchnumpy()
-    names = np.char.add(np.char.add(table["run"].astype(str), "."), table["node"].astype(str))
-    found = []
-    for name in np.unique(names)[:: 3 if quick else 1]:
-        rows = names == name
-        steady = rows & (table["phase"].astype(str) == "steady")
-        found.append(_one_run(str(name), table, steady if steady.any() else rows, step_s, quick))
+    The steady part where the phases name one, the whole run otherwise.
+    """
+    found: list[Recording] = []
+    for file, part, read in ((H100_FILE, "", _one_node), (FABRIC_FILE, " fabric", _one_fabric)):
+        if not (folder / file).is_file():
+            continue
+        table = _table(folder / file)
+        names = np.char.add(np.char.add(table["run"].astype(str), "."), table["node"].astype(str))
+        for name in np.unique(names)[:: 4 if quick else 1]:
+            rows = names == name
+            steady = rows & (table["phase"].astype(str) == "steady")
+            found.append(read(f"{name}{part}", table, steady if steady.any() else rows, step_s, quick))
     return tuple(found)
 
 
-def _one_run(name: str, table: dict[str, Any], rows: NDArray[np.bool_], step_s: float, quick: bool) -> Recording:
+def _table(file: Path) -> dict[str, Any]:
+    return _query(f"select * from '{file}' order by run, node, timestamp")
+
+
+def _query(sql: str) -> dict[str, Any]:
+    import duckdb
+
+    relation = duckdb.sql(sql)
+    found: dict[str, Any] = {} if relation is None else relation.fetchnumpy()
+    return found
+
+
+def _one_node(name: str, table: dict[str, Any], rows: NDArray[np.bool_], step_s: float, quick: bool) -> Recording:
     at_s = table["timestamp"][rows].astype(np.float64)
-    gpu = table["gpu"][rows]
+    gpu = np.asarray(table["gpu"][rows])
     start, points = at_s.min(), int((at_s.max() - at_s.min()) / step_s)
     values, metric, entity, high = [], [], [], []
     for number in np.unique(gpu)[:: 4 if quick else 1]:
         mine = gpu == number
         for column, (ours, scale, most) in H100_COLUMNS.items():
             seen = np.ma.filled(table[column][rows][mine].astype(np.float64), np.nan) * scale
-            to_grid = nearest_on_grid if step_s <= 0.1 else mean_on_grid
-            values.append(to_grid(at_s[mine] - start, seen, step_s, points))
+            values.append(on_grid(at_s[mine] - start, seen, step_s, points))
             metric.append(ours)
             entity.append(f"{name}.{number}")
             high.append(most)
     group = np.zeros(len(values), np.int32)
     return Recording(name, np.stack(values), step_s, tuple(metric), tuple(entity), group, np.array(high))
+
+
+def _one_fabric(name: str, table: dict[str, Any], rows: NDArray[np.bool_], step_s: float, quick: bool) -> Recording:
+    at_s = table["timestamp"][rows].astype(np.float64)
+    start, points = at_s.min(), int((at_s.max() - at_s.min()) / step_s)
+    values, metric, entity = [], [], []
+    for port in range(0, 8, 4 if quick else 1):
+        for way in ("tx", "rx"):
+            seen = np.ma.filled(table[f"ib{port}_{way}_bytes_s"][rows].astype(np.float64), np.nan)
+            values.append(on_grid(at_s - start, seen, step_s, points))
+            metric.append(f"port_{way}_bytes_per_s")
+            entity.append(f"{name}.{port}")
+    n = len(values)
+    return Recording(
+        name, np.stack(values), step_s, tuple(metric), tuple(entity), np.zeros(n, np.int32), np.full(n, np.inf)
+    )
+
+
+def on_grid(at_s: Floats, value: Floats, step_s: float, points: int) -> Floats:
+    """The samples on a grid: the nearest ones on a grid as fine as the sampling, means on a coarser one."""
+    place = nearest_on_grid if step_s <= 0.1 else mean_on_grid
+    return place(at_s, value, step_s, points)
 
 
 def nearest_on_grid(at_s: Floats, value: Floats, step_s: float, points: int) -> Floats:

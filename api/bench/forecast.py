@@ -7,7 +7,8 @@ calibration adds to the phase model alone. ``ets`` is slow and sees a part of th
 persistence on the same part, and its ``n`` says how many.
 
 Ratios (``relWQL``, ``relMAE``) are geometric means over series of summed loss against persistence's; windows that never
-move, and series on which persistence is perfect, are dropped and counted.
+move, and series on which persistence is perfect, are dropped and counted. Where a task mixes GPUs and network ports its
+parts are listed too, as ``TASK/gpu`` and ``TASK/fabric``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from numpy.typing import NDArray
 from api.bench.datasets import LOADERS, Dataset, digest_of
 from api.bench.result import BenchResult, Row
 from api.bench.simulated import GENERATOR, simulated_datasets
-from features.frame import Context
 from models.backtest import FIELDS, score_window
 from models.base import Forecaster
 from models.metrics import bootstrap_interval, geometric_mean
@@ -44,6 +44,10 @@ class _Scores:
     sums: Floats
     cpu_ms: float
     windows: int
+
+    def part(self, series: NDArray[np.bool_]) -> _Scores:
+        """The same for some series only."""
+        return _Scores(self.sums[:, series], self.cpu_ms, self.windows)
 
 
 def run(
@@ -143,12 +147,17 @@ def _one_dataset(dataset: Dataset, quick: bool, seed: int, say: Progress, notes:
     base: _Scores | None = None
     rows: list[Row] = []
     blocks = np.unique([e for r in dataset.recordings for e in r.entity], return_inverse=True)[1].astype(np.intp)
+    metric = [m for r in dataset.recordings for m in r.metric]
+    fabric = np.array([m.startswith("port_") for m in metric])
     for name, model in models.items():
         say(f"{dataset.name}: {name}")
         scores, dropped = _score(dataset, model, quick)
         base = scores if base is None else base
         for k, task in enumerate(dataset.tasks()):
             rows += _rows(task, name, scores, base, k, blocks)
+            if fabric.any() and not fabric.all():
+                rows += _rows(f"{task}/gpu", name, scores.part(~fabric), base.part(~fabric), k, blocks[~fabric])
+                rows += _rows(f"{task}/fabric", name, scores.part(fabric), base.part(fabric), k, blocks[fabric])
             if name == "persistence":
                 kept = float(scores.windows)
                 rows.append(Row(task, name, "windows", kept, float("nan"), float("nan"), int(kept)))
@@ -225,4 +234,4 @@ def _ratio(over: Floats, under: Floats) -> Floats:
     return result
 
 
-__all__ = ["Context", "moving", "run"]
+__all__ = ["moving", "run"]
