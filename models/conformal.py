@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 
 from models.quantiles import LEVEL_ARRAY, MEDIAN, Floats, sample_quantiles
 
-STRETCHES: tuple[float, ...] = (0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+STRETCHES: tuple[float, ...] = (0.85, 0.92, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 STRETCH_PRIOR = 60.0
 """Past forecasts of a class at which half of the wanted stretch (in logarithm) is applied."""
 SHIFT_PRIOR = 30.0
 """Scores of a class and bucket at which half of the wanted shift is applied."""
 LOWER, UPPER = slice(0, MEDIAN), slice(MEDIAN + 1, len(LEVEL_ARRAY))
 TAILS = (0, len(LEVEL_ARRAY) - 1)
+TAIL_LEVELS = (0.01, 0.99)
+"""Quantile of past scores asked for at the outermost levels (0.025 and 0.975). Leads and rows err together, so that a
+few hundred scores are worth a few dozen, and the nominal quantile of so few covers less of what comes next."""
 
 
 def lead_buckets(horizon: int) -> NDArray[np.intp]:
@@ -113,6 +116,6 @@ def tail_shifts(past: Floats, truth: Floats, rows: NDArray[np.intp], bucket: NDA
             # Leads of one forecast err together: a bucket seen from one origin only is half believed.
             trust = count / (count + SHIFT_PRIOR) * origins / (origins + 1.0)
             scores = part[known]
-            for k, column in enumerate(TAILS):
-                shifts[c, b, k] = trust * sample_quantiles(scores[:, k], [float(LEVEL_ARRAY[column])])[0]
+            for k, level in enumerate(TAIL_LEVELS):
+                shifts[c, b, k] = trust * sample_quantiles(scores[:, k], [level])[0]
     return shifts

@@ -25,6 +25,7 @@ from models.rolling import (
     blend,
     blend_weights,
     bucket_losses,
+    faded_prior,
     past_origins,
     past_truth,
     row_classes,
@@ -36,7 +37,7 @@ from models.served import INSUFFICIENT_HISTORY, OK, ServedForecast
 
 __all__ = ["INSUFFICIENT_HISTORY", "OK", "Served", "ServedForecast", "default_candidates", "fleet_candidates"]
 
-PRIORS: dict[str, float] = {"persistence": 1.2, "level": 1.4, "regime": 1.25}
+PRIORS: dict[str, float] = {"persistence": 1.3, "level": 1.6, "regime": 1.4}
 """Factor on the loss of models without a rhythm, so that a few lucky origins do not decide for them. Chosen on half of
 the recorded runs."""
 UNLIKE_WEIGHT = 0.1
@@ -99,7 +100,7 @@ class Served:
     version = "1"
 
     def __init__(
-        self, candidates: Sequence[Forecaster] | None = None, *, origins: int = 8, season_s: float | None = None
+        self, candidates: Sequence[Forecaster] | None = None, *, origins: int = 6, season_s: float | None = None
     ) -> None:
         chosen = tuple(default_candidates() if candidates is None else candidates)
         self.automatic = candidates is None
@@ -223,7 +224,7 @@ def _try(
     truth = past_truth(context.values, columns, horizon)
     loss = bucket_losses(past, truth, bucket, np.where(alike, 1.0, UNLIKE_WEIGHT))
     prior = np.array([PRIORS.get(candidate.name, 1.0) for candidate in candidates])
-    weight = blend_weights(loss, classes, SHARPNESS, prior)
+    weight = blend_weights(loss, classes, SHARPNESS, faded_prior(prior, truth, classes))
     blended = np.stack([blend(said, weight, bucket) for said in past])
     known_truth = np.isfinite(truth)
     scored = known_truth.sum(axis=(0, 2))

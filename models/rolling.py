@@ -13,6 +13,10 @@ from models.quantiles import Floats
 
 POINTS_BEFORE_AN_ORIGIN = 8
 """A past origin with fewer points behind it than this says nothing about a model."""
+MANY_OWNERS, ROWS_FOR_A_CLASS = 8, 3
+"""From this many owners on, with fewer rows of a metric each than this, evidence is pooled over owners."""
+PRIOR_FORECASTS = 100.0
+"""Past forecasts of a class at which a prior factor on a candidate's loss has faded to its square root."""
 PRIOR_PAIRS = 24.0
 """Skill is shrunk towards 0 as if this many scored pairs had shown none."""
 OWN_EVIDENCE = 0.3
@@ -34,11 +38,18 @@ def past_truth(values: Floats, columns: Sequence[int], horizon: int) -> Floats:
 
 
 def row_classes(context: Context, quiet: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-    """(n,) number of each row's class: same job, same metric, and both quiet or both busy."""
+    """(n,) number of each row's class: same job, same metric, and both quiet or both busy.
+
+    Where most owners have only a row or two of a metric, as pods have, a class spans all owners.
+    """
     state = [False] * context.n_series if quiet is None else quiet.tolist()
-    pairs = list(zip(context.group.tolist(), context.metric, state, strict=True))
+    owners = context.group.tolist()
+    pairs = set(zip(owners, context.metric, strict=True))
+    if len(set(owners)) >= MANY_OWNERS and context.n_series < ROWS_FOR_A_CLASS * len(pairs):
+        owners = [0] * context.n_series
     seen: dict[tuple[int, str, bool], int] = {}
-    return np.array([seen.setdefault(pair, len(seen)) for pair in pairs], np.intp)
+    keys = zip(owners, context.metric, state, strict=True)
+    return np.array([seen.setdefault(key, len(seen)) for key in keys], np.intp)
 
 
 def bucket_losses(past: Floats, truth: Floats, bucket: NDArray[np.intp], weight: Floats) -> Floats:
@@ -62,6 +73,19 @@ def class_mean(values: Floats, classes: NDArray[np.intp]) -> Floats:
     return result
 
 
+def faded_prior(prior: Floats, truth: Floats, classes: NDArray[np.intp]) -> Floats:
+    """(k, n) the prior factors (k,), nearer to 1 the more past forecasts a row's class has.
+
+    Args:
+        prior: (k,) factor on each candidate's loss before any evidence.
+        truth: (n_origins, n, horizon), NaN where not known.
+        classes: (n,) class of each row.
+    """
+    forecasts = np.bincount(classes, np.isfinite(truth).any(axis=2).sum(axis=0))[classes]
+    result: Floats = prior[:, None] ** (PRIOR_FORECASTS / (PRIOR_FORECASTS + forecasts))
+    return result
+
+
 def blend_weights(loss: Floats, classes: NDArray[np.intp], sharpness: float, prior: Floats) -> Floats:
     """(k, n, n_buckets) weights that sum to 1 over candidates: own loss and the class's, against persistence's.
 
@@ -69,12 +93,12 @@ def blend_weights(loss: Floats, classes: NDArray[np.intp], sharpness: float, pri
         loss: (k, n, n_buckets) summed loss at past origins; persistence first.
         classes: (n,) class of each row.
         sharpness: weight is the loss ratio to the minus this.
-        prior: (k,) factor on each candidate's loss; above 1 it must earn its weight.
+        prior: (k, n) factor on each candidate's loss; above 1 it must earn its weight.
     """
     own = log_ratio(loss, loss[:1])
     shared = np.moveaxis(class_mean(np.moveaxis(own, 1, 2), classes), 1, 2)
     ratio = np.exp(OWN_EVIDENCE * own + (1.0 - OWN_EVIDENCE) * shared)
-    ratio = ratio * prior[:, None, None]
+    ratio = ratio * prior[:, :, None]
     weight = (ratio / ratio.min(axis=0, keepdims=True)) ** -sharpness
     result: Floats = weight / weight.sum(axis=0, keepdims=True)
     return result

@@ -101,10 +101,10 @@ class Dataset:
     def cutoffs(self, recording: Recording) -> list[int]:
         """Columns at which forecasts are made: second half only, each with its whole horizon observed."""
         points = recording.values.shape[1]
-        first, last = max(points // 2, min(self.context_points, points - self.horizon)), points - self.horizon
-        if points // 2 < 16 or last < points // 2:
+        first, last = points // 2, points - self.horizon
+        if first < 16 or last < first:
             return []
-        return sorted({int(c) for c in np.linspace(min(first, last), last, self.origins)})
+        return sorted({int(c) for c in np.linspace(first, last, self.origins)})
 
     def training(self) -> list[Context]:
         """The first half of every recording."""

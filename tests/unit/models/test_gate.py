@@ -16,7 +16,7 @@ from models.checks import context_of
 from models.gate import INSUFFICIENT_HISTORY, OK, Served
 from models.persistence import Persistence
 from models.quantiles import MEDIAN
-from models.rolling import blend_weights, shrunk_skill
+from models.rolling import blend_weights, faded_prior, row_classes, shrunk_skill
 
 TENTH, NINETIETH = LEVELS.index(0.1), LEVELS.index(0.9)
 
@@ -90,10 +90,28 @@ def test_nothing_after_the_cutoff_is_used() -> None:
 def test_blend_weights_sum_to_one_and_prefer_the_lesser_loss() -> None:
     """The candidate that lost less gets more weight; weights of a row and bucket sum to 1."""
     loss = np.array([[[4.0, 4.0]], [[1.0, 8.0]]])
-    weight = blend_weights(loss, np.zeros(1, np.intp), 6.0, np.ones(2))
+    weight = blend_weights(loss, np.zeros(1, np.intp), 6.0, np.ones((2, 1)))
     np.testing.assert_allclose(weight.sum(axis=0), 1.0)
     assert weight[1, 0, 0] > 0.9
     assert weight[1, 0, 1] < 0.1
+
+
+def test_a_prior_fades_with_evidence() -> None:
+    """A factor on a candidate's loss is nearly whole after one forecast and nearly gone after thousands."""
+    one = faded_prior(np.array([1.5]), np.zeros((1, 1, 4)), np.zeros(1, np.intp))
+    many = faded_prior(np.array([1.5]), np.zeros((100, 50, 4)), np.zeros(50, np.intp))
+    assert one[0, 0] > 1.45
+    assert 1.0 < many[0, 0] < 1.02
+
+
+def test_evidence_is_pooled_over_owners_only_where_each_has_little() -> None:
+    """Many pods with one row each share a class; GPUs of a few jobs do not."""
+    pods = context_of(_wave()[:1].repeat(20, axis=0))
+    pods.group[:] = np.arange(20)
+    assert set(row_classes(pods)) == {0}
+    jobs = context_of(_wave()[:1].repeat(20, axis=0))
+    jobs.group[10:] = 1
+    assert set(row_classes(jobs)) == {0, 1}
 
 
 def test_skill_is_shrunk_by_thin_evidence() -> None:
