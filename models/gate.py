@@ -7,7 +7,6 @@ not served; persistence is, and says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,58 +15,21 @@ from numpy.typing import NDArray
 from features.frame import Context
 from models.base import Forecaster
 from models.conformal import calibrate, lead_buckets
-from models.metrics import HIGH80, HIGH95, LOW80, LOW95, inside, quantile_loss
+from models.metrics import HIGH80, HIGH95, LOW80, LOW95, inside
 from models.persistence import Persistence
 from models.quantiles import Floats, keep_laws, last_observed
 from models.regime import quiet_moments
-from models.rolling import (
-    POINTS_BEFORE_AN_ORIGIN,
-    blend,
-    blend_weights,
-    bucket_losses,
-    faded_prior,
-    past_origins,
-    past_truth,
-    row_classes,
-    shrunk_skill,
-)
+from models.rolling import POINTS_BEFORE_AN_ORIGIN, blend, past_origins, row_classes
 from models.saved import read_state, write_state
 from models.seasonal_naive import SeasonalNaive
 from models.served import INSUFFICIENT_HISTORY, OK, ServedForecast
+from models.trial import Trial, ask, try_candidates
 
 __all__ = ["INSUFFICIENT_HISTORY", "OK", "Served", "ServedForecast", "default_candidates", "fleet_candidates"]
 
-PRIORS: dict[str, float] = {"persistence": 1.3, "level": 1.6, "regime": 1.4}
-"""Factor on the loss of models without a rhythm, so that a few lucky origins do not decide for them. Chosen on half of
-the recorded runs."""
-UNLIKE_WEIGHT = 0.1
-"""Weight of a past origin at which the row was busy and is quiet now, or the other way round."""
-SHARPNESS = 24.0
-"""Blend weight of a candidate is (its loss / persistence's loss) to the minus this; near a choice of the best."""
 FEW_OWNERS = 8
 NAMED_WEIGHT = 0.15
 """A candidate with less weight than this is not named as part of the model."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Trial:
-    """Everything learnt at past origins.
-
-    Args:
-        past: (r, k, n, horizon, n_levels) what each candidate said.
-        blended: (r, n, horizon, n_levels) what their blend would have said.
-        truth: (r, n, horizon) what came.
-        weight: (k, n, n_buckets) of each candidate in the blend.
-        skill: (n,) of the blend, shrunk.
-        scored: (n,) pairs that rests on.
-    """
-
-    past: Floats
-    blended: Floats
-    truth: Floats
-    weight: Floats
-    skill: Floats
-    scored: NDArray[np.int64]
 
 
 def fleet_candidates() -> tuple[Forecaster, ...]:
@@ -126,14 +88,14 @@ class Served:
         if self.season is not None:
             needed = np.maximum(needed, self.season.points_needed(context.step_s))
         columns = past_origins(context.n_points, horizon, self.origins)
-        now = _ask(asked, context, horizon)
+        now = ask(asked, context, horizon)
         if not columns:
             return self._naive(context, now[0], present, needed)
         quiet = quiet_moments(context.values)
         classes = row_classes(context, quiet[:, -1])
         alike = np.stack([quiet[:, column - 1] == quiet[:, -1] for column in columns])  # (r, n)
         bucket = lead_buckets(horizon)
-        trial = _try(asked, context, horizon, columns, alike, classes)
+        trial = try_candidates(asked, context, horizon, columns, alike, classes)
         heard = np.where(alike[:, :, None], trial.truth, np.nan)
         served = calibrate(blend(now, trial.weight, bucket), trial.blended, heard, classes, bucket)
         naive = calibrate(now[0], trial.past[:, 0], heard, classes, bucket)
@@ -194,51 +156,12 @@ class Served:
         return cls(chosen, origins=int(state["origins"]), season_s=state["season_s"])
 
 
-def _ask(candidates: Sequence[Forecaster], context: Context, horizon: int) -> Floats:
-    """(k, n, horizon, n_levels) answers of all candidates; one that is not finite or absurd gives persistence's."""
-    cubes = [candidate.predict(context, horizon) for candidate in candidates]
-    limit = _absurd(context)
-    for k in range(1, len(cubes)):
-        bad = ~np.isfinite(cubes[k]).all(axis=(1, 2)) | (np.abs(cubes[k]).max(axis=(1, 2)) > limit)
-        if bad.any():
-            cubes[k] = np.where(bad[:, None, None], cubes[0], cubes[k])
-    return np.stack(cubes)
-
-
-def _try(
-    candidates: Sequence[Forecaster],
-    context: Context,
-    horizon: int,
-    columns: Sequence[int],
-    alike: NDArray[np.bool_],
-    classes: NDArray[np.intp],
-) -> _Trial:
-    """Ask every candidate at past origins and weigh them by what they lost there."""
-    bucket = lead_buckets(horizon)
-    past = np.empty((len(columns), len(candidates), context.n_series, horizon, 11))
-    for r, column in enumerate(columns):
-        # Leads without a truth yet are not asked; the last one asked stands in, and is never scored.
-        known = min(horizon, context.n_points - column)
-        past[r, :, :, :known] = _ask(candidates, context.until(column), known)
-        past[r, :, :, known:] = past[r, :, :, known - 1 : known]
-    truth = past_truth(context.values, columns, horizon)
-    loss = bucket_losses(past, truth, bucket, np.where(alike, 1.0, UNLIKE_WEIGHT))
-    prior = np.array([PRIORS.get(candidate.name, 1.0) for candidate in candidates])
-    weight = blend_weights(loss, classes, SHARPNESS, faded_prior(prior, truth, classes))
-    blended = np.stack([blend(said, weight, bucket) for said in past])
-    known_truth = np.isfinite(truth)
-    scored = known_truth.sum(axis=(0, 2))
-    mine = np.where(known_truth, quantile_loss(blended, truth), 0.0).sum(axis=(0, 2))
-    naive = np.where(known_truth, quantile_loss(past[:, 0], truth), 0.0).sum(axis=(0, 2))
-    return _Trial(past, blended, truth, weight, shrunk_skill(mine, naive, scored, classes), scored)
-
-
 def _gate(
     candidates: Sequence[Forecaster],
     context: Context,
     served: Floats,
     naive: Floats,
-    trial: _Trial,
+    trial: Trial,
     present: NDArray[np.int64],
     needed: NDArray[np.int64],
 ) -> ServedForecast:
@@ -299,14 +222,6 @@ def _constant(values: Floats) -> NDArray[np.bool_]:
     top = np.where(known, values, -np.inf).max(axis=1, initial=-np.inf)
     bottom = np.where(known, values, np.inf).min(axis=1, initial=np.inf)
     result: NDArray[np.bool_] = (known.sum(axis=1) >= POINTS_BEFORE_AN_ORIGIN) & (top == bottom)
-    return result
-
-
-def _absurd(context: Context) -> Floats:
-    """(n,) magnitude beyond which a quantile is not believed: ten times the largest ever seen."""
-    seen = np.where(np.isfinite(context.values), np.abs(context.values), 0.0).max(axis=1, initial=0.0)
-    floor = np.where(np.isfinite(context.low), np.abs(context.low), 0.0)
-    result: Floats = 10.0 * np.maximum(seen, floor) + 1e-12
     return result
 
 

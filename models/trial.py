@@ -1,0 +1,92 @@
+"""The trial: every candidate asked at past origins inside the context, and weighed by what it lost there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.frame import Context
+from models.base import LEVELS, Forecaster
+from models.conformal import lead_buckets
+from models.metrics import quantile_loss
+from models.quantiles import Floats
+from models.rolling import blend, blend_weights, bucket_losses, faded_prior, past_truth, shrunk_skill
+
+PRIORS: dict[str, float] = {"persistence": 1.3, "level": 1.6, "regime": 1.4}
+"""Factor on the loss of models without a rhythm, so that a few lucky origins do not decide for them. Chosen on half of
+the recorded runs."""
+UNLIKE_WEIGHT = 0.1
+"""Weight of a past origin at which the row was busy and is quiet now, or the other way round."""
+SHARPNESS = 24.0
+"""Blend weight of a candidate is (its loss / persistence's loss) to the minus this; near a choice of the best."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """Everything learnt at past origins.
+
+    Args:
+        past: (r, k, n, horizon, n_levels) what each candidate said.
+        blended: (r, n, horizon, n_levels) what their blend would have said.
+        truth: (r, n, horizon) what came.
+        weight: (k, n, n_buckets) of each candidate in the blend.
+        skill: (n,) of the blend, shrunk.
+        scored: (n,) pairs that rests on.
+    """
+
+    past: Floats
+    blended: Floats
+    truth: Floats
+    weight: Floats
+    skill: Floats
+    scored: NDArray[np.int64]
+
+
+def ask(candidates: Sequence[Forecaster], context: Context, horizon: int) -> Floats:
+    """(k, n, horizon, n_levels) answers of all candidates; one that is not finite or absurd gives persistence's."""
+    cubes = [candidate.predict(context, horizon) for candidate in candidates]
+    limit = absurd_beyond(context)
+    for k in range(1, len(cubes)):
+        bad = ~np.isfinite(cubes[k]).all(axis=(1, 2)) | (np.abs(cubes[k]).max(axis=(1, 2)) > limit)
+        if bad.any():
+            cubes[k] = np.where(bad[:, None, None], cubes[0], cubes[k])
+    return np.stack(cubes)
+
+
+def try_candidates(
+    candidates: Sequence[Forecaster],
+    context: Context,
+    horizon: int,
+    columns: Sequence[int],
+    alike: NDArray[np.bool_],
+    classes: NDArray[np.intp],
+) -> Trial:
+    """Ask every candidate at past origins and weigh them by what they lost there."""
+    bucket = lead_buckets(horizon)
+    past = np.empty((len(columns), len(candidates), context.n_series, horizon, len(LEVELS)))
+    for r, column in enumerate(columns):
+        # Leads without a truth yet are not asked; the last one asked stands in, and is never scored.
+        known = min(horizon, context.n_points - column)
+        past[r, :, :, :known] = ask(candidates, context.until(column), known)
+        past[r, :, :, known:] = past[r, :, :, known - 1 : known]
+    truth = past_truth(context.values, columns, horizon)
+    loss = bucket_losses(past, truth, bucket, np.where(alike, 1.0, UNLIKE_WEIGHT))
+    prior = np.array([PRIORS.get(candidate.name, 1.0) for candidate in candidates])
+    weight = blend_weights(loss, classes, SHARPNESS, faded_prior(prior, truth, classes))
+    blended = np.stack([blend(said, weight, bucket) for said in past])
+    known_truth = np.isfinite(truth)
+    scored = known_truth.sum(axis=(0, 2))
+    mine = np.where(known_truth, quantile_loss(blended, truth), 0.0).sum(axis=(0, 2))
+    naive = np.where(known_truth, quantile_loss(past[:, 0], truth), 0.0).sum(axis=(0, 2))
+    return Trial(past, blended, truth, weight, shrunk_skill(mine, naive, scored, classes), scored)
+
+
+def absurd_beyond(context: Context) -> Floats:
+    """(n,) magnitude beyond which a quantile is not believed: ten times the largest ever seen."""
+    seen = np.where(np.isfinite(context.values), np.abs(context.values), 0.0).max(axis=1, initial=0.0)
+    floor = np.where(np.isfinite(context.low), np.abs(context.low), 0.0)
+    result: Floats = 10.0 * np.maximum(seen, floor) + 1e-12
+    return result
