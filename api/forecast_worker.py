@@ -42,7 +42,9 @@ class ForecastWorker:
         """
         loop = asyncio.get_running_loop()
         try:
-            return await asyncio.wait_for(loop.run_in_executor(self._pool, predict, request), self._timeout_s)
+            # Not wait_for: before Python 3.12 it can swallow a cancellation that arrives with the answer.
+            async with asyncio.timeout(self._timeout_s):
+                return await loop.run_in_executor(self._pool, predict, request)
         except BrokenProcessPool as error:
             self._replace()
             raise ModelError("the forecast worker died", mend="It was started again") from error

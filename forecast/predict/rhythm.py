@@ -14,10 +14,12 @@ from forecast.predict.types import Absence, Period, Why
 
 IDLE_RATIO = 0.02
 """A device whose activity never passes 2 % is doing nothing worth forecasting."""
-HALF_PERIODS = 5
-"""The newest half is asked again where it holds this many periods."""
-STRONG_SCORE = 0.2
-"""A repetition of the whole window with this score may be a period that changed."""
+STRETCH_PERIODS = 5
+"""A shorter stretch is asked where it holds this many periods: four for the detector, one for the seam."""
+LEAST_STRETCH = 48
+"""Points below which a stretch is not asked."""
+SAME_PACE_RATIO = 0.015
+"""Iterations of one job differ by this much without anything having changed."""
 ACTIVITY = (
     "gpu_tensor_active_ratio",
     "gpu_sm_active_ratio",
@@ -32,6 +34,8 @@ _WHY = {
     "too_short": Why.INSUFFICIENT_HISTORY,
     "none": Why.NO_RHYTHM,
 }
+
+_WORTH_A_CLOSER_LOOK = frozenset({Why.NO_RHYTHM})
 
 
 def idle_reason(totals: Context) -> str | None:
@@ -62,36 +66,46 @@ class Rhythm:
 
 
 def job_rhythm(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
-    """The period over the whole window, or over its newest half where the job changed its pace meanwhile.
+    """The period over the longest newest stretch of the window that has one pace.
 
-    A job whose pace changed shows a blend over the whole window, or halves that disagree. The newest half is asked
-    only where the whole holds enough periods, or shows a strong one on which its halves do not agree.
+    The whole window is asked first, then its newest half, quarter and eighth. A window that starts before the job
+    was under way has no rhythm as a whole, while its newest part has; a job whose pace changed shows its old pace, or
+    a blend, until the new one fills the window. A shorter stretch is believed where the longer one has no period, or
+    where the two differ by more than the shorter one is unsure.
     """
-    whole = job_period(frame, models, min_points)
     n_points = frame.devices.n_points
-    half = frame.devices.n_points // 2
-    if isinstance(whole.period, Period):
-        if half * frame.devices.step_s < HALF_PERIODS * whole.period.period_s:
-            return Rhythm(whole.period, n_points)
-    elif whole.score < STRONG_SCORE:
-        return Rhythm(whole.period, n_points)
-    newest = job_period(_newest(frame, half), models, min_points)
-    if not isinstance(newest.period, Period):
-        return Rhythm(whole.period, n_points)
-    if isinstance(whole.period, Period) and _agree(whole.period, newest.period):
-        return Rhythm(whole.period, n_points)
-    return Rhythm(newest.period, half)
+    chosen = Rhythm(job_period(frame, models, min_points), n_points)
+    if isinstance(chosen.period, Absence) and chosen.period.why not in _WORTH_A_CLOSER_LOOK:
+        return chosen
+    for share in (2, 4, 8):
+        points = n_points // share
+        if points < LEAST_STRETCH or _too_few_turns(chosen.period, points * frame.devices.step_s):
+            break
+        newest = job_period(_newest(frame, points), models, min_points)
+        if isinstance(newest, Absence):
+            if isinstance(chosen.period, Period):
+                break
+            continue
+        if isinstance(chosen.period, Period) and _same_pace(chosen.period, newest):
+            break
+        chosen = Rhythm(newest, points)
+    return chosen
 
 
-def _agree(whole: Period, newest: Period) -> bool:
-    """Whether the whole window tells the newest half's period, and no less surely.
+def _too_few_turns(period: Period | Absence, span_s: float) -> bool:
+    """Whether a stretch is too short to tell another pace from this one."""
+    return isinstance(period, Period) and span_s < STRETCH_PERIODS * period.period_s
+
+
+def _same_pace(longer: Period, newest: Period) -> bool:
+    """Whether the newest stretch goes on as the longer one, as far as it can tell.
 
     A window over two paces shows their blend with a wide interval; half of a steady window is the less sure one.
     """
-    apart_s = abs(whole.period_s - newest.period_s)
-    width_s, newest_width_s = whole.high_s - whole.low_s, newest.high_s - newest.low_s
-    blended = width_s > 0.02 * whole.period_s and newest_width_s < 0.5 * width_s
-    return not blended and apart_s <= max(0.01 * whole.period_s, newest_width_s / 2)
+    apart_s = abs(longer.period_s - newest.period_s)
+    width_s, newest_width_s = longer.high_s - longer.low_s, newest.high_s - newest.low_s
+    blended = width_s > 0.02 * longer.period_s and newest_width_s < 0.5 * width_s
+    return not blended and apart_s <= max(SAME_PACE_RATIO * longer.period_s, newest_width_s / 2)
 
 
 def _newest(frame: JobFrame, n_points: int) -> JobFrame:
@@ -103,33 +117,23 @@ def _newest(frame: JobFrame, n_points: int) -> JobFrame:
     return replace(frame, devices=devices, totals=totals)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    period: Period | Absence
-    score: float = 0.0
-    """Of what repeated without being called found, 0 else."""
-
-
-def job_period(frame: JobFrame, models: RoomModels, min_points: int) -> _Found:
+def job_period(frame: JobFrame, models: RoomModels, min_points: int) -> Period | Absence:
     """The period that the rows of the job's devices agree on, or why there is none."""
     context = frame.devices if frame.devices.n_series else frame.totals
     if context.n_series == 0:
-        return _Found(Absence(Why.NO_DATA, "no metric of this job has any sample in the window"))
+        return Absence(Why.NO_DATA, "no metric of this job has any sample in the window")
     idle = idle_reason(frame.totals)
     if idle is not None:
-        return _Found(Absence(Why.IDLE, idle))
+        return Absence(Why.IDLE, idle)
     present = int(np.isfinite(context.values).sum(axis=1).max(initial=0))
     if present < min_points:
-        short = Absence(
+        return Absence(
             Why.INSUFFICIENT_HISTORY,
             f"the fullest series has {present} points, and a period needs at least {min_points}",
             present,
             min_points,
         )
-        return _Found(short)
-    findings = models.detect_periods(_one_vote(context))
-    score = float(findings[0].score) if findings and findings[0].status == "none" else 0.0
-    return _Found(as_period(findings, present, context.step_s), score)
+    return as_period(models.detect_periods(_one_vote(context)), present, context.step_s)
 
 
 def _one_vote(context: Context) -> Context:
@@ -160,7 +164,8 @@ def as_period(findings: Sequence[Any], present: int, step_s: float) -> Period | 
 
 def _needed(finding: Any, step_s: float) -> int:
     """Points that would settle the matter: four turns of the best candidate, at least the detector's own least."""
-    from models.period import LEAST_CYCLES, LEAST_POINTS
+    from models.period import LEAST_POINTS
+    from models.period_vote import LEAST_CYCLES
 
     if not np.isfinite(finding.candidate_s):
         return LEAST_POINTS
