@@ -34,6 +34,8 @@ class Block:
         self.newest_received_s = 0.0
         self.in_order = True
         self.row_of: dict[float, int] = {}
+        self.later: dict[int, NDArray[np.int64]] = {}
+        """Row -> order of each cell, for the rare rows that more than one append wrote to."""
         rows = min(FIRST_ROWS, max_rows)
         self.at_s = np.empty(rows)
         self.arrived_s = np.empty(rows)
@@ -78,6 +80,9 @@ class Block:
                 np.maximum(self.latest_s, at_s, out=self.latest_s)
                 np.maximum(self.received_s, received_s, out=self.received_s)
                 return
+        elif self.order[row] != order and row not in self.later:
+            self.later[row] = np.full(len(self.keys), self.order[row], np.int64)
+        late = self.later.get(row)
         stored = self.reason[row]
         # Backwards, so that of two samples in one reply the first is written last; good ones after missing ones.
         for wanted in (reason != 0, reason == 0):
@@ -86,6 +91,8 @@ class Block:
             columns = series[take]
             self.value[row, columns] = value[take]
             self.reason[row, columns] = reason[take]
+            if late is not None:
+                late[columns] = order
             self.latest_s[columns] = np.maximum(self.latest_s[columns], at_s)
             self.received_s[columns] = np.maximum(self.received_s[columns], received_s)
 
@@ -100,6 +107,7 @@ class Block:
             self._grow(min(2 * size, self.max_rows))
             size = self.at_s.shape[0]
         row = self.next_row
+        self.later.pop(row, None)
         if self.count == size:
             del self.row_of[float(self.at_s[row])]
         else:
@@ -126,7 +134,15 @@ class Block:
             new[: self.count] = old[turn]
             setattr(self, name, new)
         self.row_of = {float(at): row for row, at in enumerate(self.at_s[: self.count])}
+        self.later = {new: self.later[old] for new, old in enumerate(turn.tolist()) if old in self.later}
         self.next_row = self.count
+
+    def orders(self, rows: NDArray[np.intp], column: int) -> NDArray[np.int64]:
+        """Which append wrote each of these cells."""
+        orders = self.order[rows]
+        for place in np.flatnonzero(np.isin(rows, list(self.later))):
+            orders[place] = self.later[int(rows[place])][column]
+        return orders
 
     def rows(self, as_of_s: float, window_s: float) -> NDArray[np.intp]:
         """Rows inside the window, in time order."""
@@ -165,6 +181,8 @@ def cut(
     order = block.order[rows]
     for i, position in enumerate(positions):
         key = keys[position]
+        if block.later:
+            order = block.orders(rows, columns[i])
         if whole[i]:
             parts[position].append((order, Series(key, at_s, value[i], reason[i], newest_s)))
         else:
