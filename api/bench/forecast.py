@@ -125,7 +125,7 @@ def _models(dataset: Dataset, seed: int, say: Progress, notes: list[str]) -> dic
         "level": RecentLevel(8),
         "regime": Regime(64),
         "phase": phase,
-        "phase+conformal": Calibrated(phase),
+        "phase+conformal": Calibrated(phase, origins=4),
         "analog": Analog(),
         **trained,
         "ets": Ets(),
