@@ -26,11 +26,15 @@ from api.settings import Settings, load_settings
 from api.wiring import bind, build, running
 from forecast.advisor.types import Mode
 from forecast.predict.types import JobForecast, LinkForecast, Lull, Period, PhaseNow, QuantilePath
-from telemetry.errors import SourceUnreachable
+from telemetry.errors import AdviceError, SourceUnreachable
 
 Say = Callable[[str], None]
 POLL_S = 0.25
 WARN_AT = 0.6
+APPROVE_AFTER_S = 14.0
+"""An advice is watched for so long before it is approved: three or four bursts of the colliding pair."""
+SLACK_S = 0.5
+"""A burst is announced in time when it is placed this near; counters are read three times a second."""
 PERIOD_TOLERANCE = 0.03
 """Half of it is the job's own jitter over the few iterations seen by then."""
 DEADLINE_S = 86.0
@@ -71,8 +75,10 @@ class DemoReport:
     warned_link: str = ""
     warned_at_s: float | None = None
     warned_probability: float | None = None
-    overload_at_s: float | None = None
+    overloads: int = 0
+    announced: int = 0
     lead_s: float | None = None
+    precision_ratio: float | None = None
     causes: list[str] = field(default_factory=list)
     false_alarms: int = 0
     advice: AdviceRecord | None = None
@@ -85,7 +91,7 @@ class DemoReport:
 
 
 @contextlib.asynccontextmanager
-async def simulator(seed: int) -> AsyncIterator[str]:
+async def simulator(seed: int, onset: str = "standing") -> AsyncIterator[str]:
     """The simulated cluster in a process of its own; gives its base address.
 
     Raises:
@@ -93,7 +99,7 @@ async def simulator(seed: int) -> AsyncIterator[str]:
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-P", "-m", "forecast.simulator", "--onset", "drift", "--seed", str(seed), "--parent-pid", str(os.getpid())),
+        *("-P", "-m", "forecast.simulator", "--onset", onset, "--seed", str(seed), "--parent-pid", str(os.getpid())),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
     )
@@ -112,7 +118,7 @@ async def simulator(seed: int) -> AsyncIterator[str]:
 
 
 def demo_settings(base_url: str, folder: Path, port: int) -> Settings:
-    """Settings of the service in the demonstration: shifts act by themselves, on the simulated cluster only."""
+    """Settings of the service in the demonstration: a shift acts once it is approved, on the simulated cluster only."""
     return load_settings(
         environment={},
         port=port,
@@ -124,24 +130,30 @@ def demo_settings(base_url: str, folder: Path, port: int) -> Settings:
         forecast__link_horizon_s=20.0,
         advice__backend="simulator",
         advice__backend_url=base_url,
-        advice__modes={"shift": Mode.AUTO, "hold": Mode.RECOMMEND},
+        advice__modes={"shift": Mode.APPROVE, "hold": Mode.RECOMMEND},
     )
 
 
 async def run_demo(
-    *, seed: int, port: int, say: Say, afterwards: Callable[[DemoReport, str], Awaitable[None]] | None = None
+    *,
+    seed: int,
+    port: int,
+    onset: str,
+    say: Say,
+    afterwards: Callable[[DemoReport, str], Awaitable[None]] | None = None,
 ) -> DemoReport:
     """Run it.
 
     Args:
         seed: of the simulated cluster.
         port: of the page; 0 for a free one.
+        onset: ``standing`` or ``drift``, how the collision begins.
         say: takes one line per event, as it happens.
         afterwards: awaited with the report and the page's address while everything still runs.
     """
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gpucast-demo-") as folder:
-        async with simulator(seed) as base_url:
+        async with simulator(seed, onset) as base_url:
             settings = demo_settings(base_url, Path(folder), port)
             sock = bind(settings.host, settings.port)
             page = f"http://{settings.host}:{sock.getsockname()[1]}"
@@ -168,6 +180,10 @@ class _Watch:
         self._found: dict[str, JobFinding] = {}
         self._warned: dict[str, tuple[float, float, tuple[str, ...]]] = {}
         self._alarms: list[tuple[str, float]] = []
+        self._hot_steps: dict[str, list[tuple[float, float]]] = {}
+        """Link -> (when it was said, when it was to be overloaded), one per step of a path."""
+        self._rounds_s: dict[str, float] = {}
+        self._offered_s: float | None = None
         self.report = DemoReport()
 
     def _elapsed_s(self) -> float:
@@ -229,12 +245,23 @@ class _Watch:
             name = str(link.link)
             if not isinstance(link.probability, float):
                 continue
+            self._note_path(name, link)
             if link.probability >= WARN_AT and name not in self._warned:
                 causes = tuple(f"{cause.job} {cause.share_ratio:.0%}" for cause in link.causes[:2])
                 self._warned[name] = (time.time(), link.probability, causes)
                 self._say(_warning(link, causes, time.time()))
             elif link.probability < WARN_AT / 2 and name in self._warned and not self._was_hot(name):
                 self._alarms.append((name, self._warned.pop(name)[0]))
+
+    def _note_path(self, name: str, link: LinkForecast) -> None:
+        """Remember which of the coming moments a fresh path calls overloaded."""
+        path = link.path
+        if not isinstance(path, QuantilePath) or self._rounds_s.get(name) == link.made_at_s:
+            return
+        self._rounds_s[name] = link.made_at_s
+        hot = np.flatnonzero(path.values[:, path.levels.index(0.5)] >= link.threshold_ratio)
+        said_s = time.time()
+        self._hot_steps.setdefault(name, []).extend((said_s, path.start_s + float(h + 1) * path.step_s) for h in hot)
 
     def _was_hot(self, name: str) -> bool:
         since_s = self._warned[name][0]
@@ -243,17 +270,29 @@ class _Watch:
     def _look_at_advice(self) -> bool:
         """True once an applied advice has its grade."""
         for record in self._service.advice():
+            if record.advice.kind == "shift" and record.status == "open":
+                self._wait_and_approve(record)
             if record.advice.kind != "shift" or record.receipt is None:
                 continue
             if self.report.applied_at_s is None:
                 self.report.applied_at_s = record.receipt.applied_at_s
-                self._say(f"applied: {record.receipt.detail}")
-                self._say(f"why: {record.advice.reason}")
+                self._say(f"approved and applied: {record.receipt.detail}")
             if record.grade is not None:
                 self.report.advice = record
                 self._say(f"graded {record.grade.verdict}: {record.grade.reason}")
                 return True
         return False
+
+    def _wait_and_approve(self, record: AdviceRecord) -> None:
+        """What a person would do: read the advice, watch a few bursts, then approve it."""
+        if self._offered_s is None:
+            self._offered_s = self._elapsed_s()
+            steps = "; ".join(record.plan.steps) if record.plan is not None else "nothing"
+            self._say(f"advice: {record.advice.reason}")
+            self._say(f"plan: {steps} (waits for approval)")
+        elif self._elapsed_s() - self._offered_s >= APPROVE_AFTER_S and self.report.applied_at_s is None:
+            with contextlib.suppress(AdviceError):
+                self._service.decide(record.advice.id, "approve")
 
     def close(self) -> DemoReport:
         """Fill in the report and say what is missing or wrong in it."""
@@ -290,19 +329,44 @@ class _Watch:
 
     def _close_links(self) -> None:
         report = self.report
+        until_s = report.applied_at_s if report.applied_at_s is not None else float(self._truth["now_s"])
         for name, (warned_s, probability, causes) in sorted(self._warned.items(), key=lambda item: item[1][0]):
-            starts = [o["start_s"] for o in self._truth["overloads"] if o["link"] == name and o["start_s"] > warned_s]
-            if not starts:
+            bursts = [
+                (over["start_s"], until_s if over["end_s"] is None else over["end_s"])
+                for over in self._truth["overloads"]
+                if over["link"] == name and warned_s < over["start_s"] < until_s
+            ]
+            if not bursts:
                 continue
             report.warned_link, report.warned_at_s, report.warned_probability = name, warned_s, probability
-            report.overload_at_s, report.lead_s, report.causes = starts[0], starts[0] - warned_s, list(causes)
+            report.causes, report.overloads = list(causes), len(bursts)
+            self._score_announcements(name, bursts, until_s)
             break
         if report.applied_at_s is not None and report.warned_link and report.advice is not None:
             effect = report.advice.advice.predicted
             window_s = effect.window_s if effect is not None else 20.0
-            report.overload_before_ratio = self._overload_ratio(report.applied_at_s - window_s, report.applied_at_s)
             now_s = float(self._truth["now_s"])
-            report.overload_after_ratio = self._overload_ratio(now_s - window_s / 2, now_s)
+            report.overload_before_ratio = self._overload_ratio(report.applied_at_s - window_s, report.applied_at_s)
+            report.overload_after_ratio = self._overload_ratio(now_s - window_s, now_s)
+
+    def _score_announcements(self, name: str, bursts: list[tuple[float, float]], until_s: float) -> None:
+        """How long before each burst it was first placed rightly, and how many of the announced moments came true."""
+        said = self._hot_steps.get(name, [])
+        leads = []
+        for start_s, end_s in bursts:
+            early = [
+                start_s - said_s
+                for said_s, hot_s in said
+                if said_s < start_s and start_s - SLACK_S <= hot_s <= end_s + SLACK_S
+            ]
+            if early:
+                leads.append(max(early))
+        first_s, last_s = bursts[0][0] - SLACK_S, bursts[-1][1] + SLACK_S
+        due = [hot_s for said_s, hot_s in said if first_s <= hot_s <= min(last_s, until_s) and said_s < hot_s]
+        right = [any(start_s - SLACK_S <= hot_s <= end_s + SLACK_S for start_s, end_s in bursts) for hot_s in due]
+        self.report.announced = len(leads)
+        self.report.lead_s = float(np.median(leads)) if leads else None
+        self.report.precision_ratio = float(np.mean(right)) if right else None
 
     def _overload_ratio(self, from_s: float, to_s: float) -> float:
         """True share of the time in which the warned link was overloaded."""
@@ -328,7 +392,8 @@ class _Watch:
         if report.lead_s is None:
             wrong.append("no overload was announced before it came")
         if report.advice is None or report.advice.grade is None:
-            wrong.append("no advice was applied and graded")
+            said = [record.advice.reason for record in self._service.advice()]
+            wrong.append(f"no advice was applied and graded; the advisor said: {said[0] if said else 'nothing'}")
         elif report.advice.grade.verdict not in {"inside", "better"}:
             wrong.append(f"the advice was graded {report.advice.grade.verdict}: {report.advice.grade.reason}")
 

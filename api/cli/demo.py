@@ -12,6 +12,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
     parser.add_argument("--seed", type=int, default=7, help="same seed, same cluster (default 7)")
     parser.add_argument("--port", type=int, default=0, help="port of the page (default a free one)")
+    parser.add_argument(
+        "--onset",
+        choices=("standing", "drift"),
+        default="standing",
+        help="two jobs collide from the first burst on, or slide into each other later (default standing)",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--exit", action="store_true", help="end after the report, also on a terminal")
 
@@ -33,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"\nstill serving at {page} - open it in a browser; press Ctrl-C to end", flush=True)
             await asyncio.Event().wait()
 
-    report = asyncio.run(run_demo(seed=args.seed, port=args.port, say=say, afterwards=stay))
+    report = asyncio.run(run_demo(seed=args.seed, port=args.port, onset=args.onset, say=say, afterwards=stay))
     if args.json:
         print(json.dumps(_as_json(report)))
     elif not keep:
@@ -52,7 +58,7 @@ def _as_json(report: Any) -> dict[str, Any]:
     import time
     from dataclasses import asdict
 
-    from api.http.render_advice import advice
+    from api.http.render.advice import advice
 
     tree = asdict(report)
     tree["advice"] = None if report.advice is None else advice(report.advice, time.time()).model_dump()
@@ -80,11 +86,12 @@ def _report(report: Any) -> str:
     head = ["job", "true period", "found", "error", "after", "phase now", "true phase", "next lull", "skill", "cov80"]
     lines = ["", table(head, rows), "(skill against persistence, live: 0 is persistence, 1 is perfect)", ""]
     if report.lead_s is not None:
-        lines.append(
-            f"congestion  {report.warned_link} was announced with {percent(report.warned_probability)}, "
-            f"{seconds(report.lead_s)} before it was overloaded; causes: {', '.join(report.causes)}; "
-            f"false alarms: {report.false_alarms}"
-        )
+        lines += [
+            f"congestion  {report.warned_link}: {report.announced} of {report.overloads} overloads announced, "
+            f"median lead {seconds(report.lead_s)}; {percent(report.precision_ratio)} of the announced moments came true; "
+            f"false alarms on other links: {report.false_alarms}",
+            f"causes      {', '.join(report.causes)}",
+        ]
     if report.advice is not None:
         advice, grade = report.advice.advice, report.advice.grade
         lines.append(f"advice      {advice.kind} {advice.job}: {advice.reason}")
