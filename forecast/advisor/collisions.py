@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from forecast.advisor.superposition import (
     mean_overload,
     offsets,
     overload_scenarios,
+    reachable_threshold,
 )
 from forecast.advisor.types import Forecasts, Limits
 from forecast.predict.types import Absence, Cause, LinkForecast
@@ -29,6 +30,8 @@ LEAST_WINDOW_S, MOST_WINDOW_S = 20.0, 120.0
 """... but not over less, nor over more."""
 MIN_EXPLAINED = 0.3
 """Two circles that explain less than this share of the measured overload are not its cause."""
+MIN_FILLED = 0.7
+"""Circles that add up to less than this share of a full link are not read as a blurred full link."""
 MIN_CUT = 0.5
 """An offset must cut the overload by this share to be worth a pause."""
 ROOM_WEIGHT = 0.02
@@ -175,6 +178,9 @@ def _best(link: LinkForecast, moved: Member, other: Member, circle_s: float, lim
         window_s=float(np.clip(TURNS_MEASURED * circle_s, LEAST_WINDOW_S, MOST_WINDOW_S)),
     )
     baseline = link.above_ratio or 0.0
+    passed = reachable_threshold(pair) if baseline > 0.0 else limits.threshold_ratio
+    if passed >= MIN_FILLED * limits.threshold_ratio:
+        pair = replace(pair, threshold_ratio=passed)
     modelled = float(mean_overload(pair, np.zeros(1))[0])
     if modelled < MIN_EXPLAINED * baseline or modelled <= 0.0:
         return Obstacle(

@@ -86,6 +86,15 @@ def mean_overload(pair: Superposition, offsets_s: FloatArray) -> FloatArray:
     return np.asarray((load > pair.threshold_ratio).mean(axis=1), np.float64)
 
 
+def reachable_threshold(pair: Superposition) -> float:
+    """The threshold on the scale of the mean circles, never above the real one.
+
+    Mean circles blur the edges and the height of bursts, so that two jobs which fill a link add up to a little less
+    than 1 on them. A link that did pass the threshold was full then, and their highest sum stands for that.
+    """
+    return pair.threshold_ratio * min(1.0, _top_load(pair))
+
+
 def closeness(pair: Superposition, offsets_s: FloatArray) -> FloatArray:
     """How much widened bursts still touch under each offset, 0..1 relative to the worst, (n_offsets,)."""
     at_s = pair.times_s

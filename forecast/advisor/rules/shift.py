@@ -76,6 +76,7 @@ def _numbers(link: LinkForecast, plan: ShiftPlan) -> dict[str, float]:
         "offset_s": plan.offset_s,
         "cost_gpu_s": moved.job.gpu_count * plan.offset_s,
         "overload_modelled": plan.modelled,
+        "threshold_modelled": plan.pair.threshold_ratio,
         "drift_s_per_turn": _drift_s_per_turn(plan),
     }
 
@@ -84,7 +85,7 @@ def _reason(link: LinkForecast, plan: ShiftPlan) -> str:
     moved, other, n = plan.pair.moved, plan.pair.other, _numbers(link, plan)
     shared = "; it shares GPUs, so its figures are estimates" if moved.job.shared or other.job.shared else ""
     return (
-        f"{link.link} will pass {plan.pair.threshold_ratio:.2f} of capacity with a chance of {n['probability']:.0%} (skill {n['skill']:.2f}); "
+        f"{link.link} will pass {link.threshold_ratio:.2f} of capacity with a chance of {n['probability']:.0%} (skill {n['skill']:.2f}); "
         f"{moved.job.job} ({n['share_moved']:.0%}, every {moved.period.period_s:.3g} s) and {other.job.job} ({n['share_other']:.0%}, every "
         f"{other.period.period_s:.3g} s) burst together there. Pausing {moved.job.job} once for {plan.offset_s:.2f} s, which costs "
         f"{n['cost_gpu_s']:.0f} GPU seconds, turns them apart: time above falls from {plan.baseline:.1%} to {plan.median:.1%} "
