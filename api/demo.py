@@ -43,7 +43,7 @@ PERIOD_BY_S = 45.0
 
 @dataclass(slots=True)
 class JobFinding:
-    """One job when its period was first found, and how its forecasts did."""
+    """One job: its period just before the shift, and how its forecasts did by the end."""
 
     job: str
     true_period_s: float
@@ -178,6 +178,7 @@ class _Watch:
         self._say_line = say
         self._truth: dict[str, Any] = {}
         self._found: dict[str, JobFinding] = {}
+        """As known when the shift was applied: later the colliding jobs change their pace."""
         self._warned: dict[str, tuple[float, float, tuple[str, ...]]] = {}
         self._alarms: list[tuple[str, float]] = []
         self._hot_steps: dict[str, list[tuple[float, float]]] = {}
@@ -214,10 +215,16 @@ class _Watch:
         truth = {job["id"]: job for job in self._truth["jobs"]}
         for forecast in jobs:
             name = str(forecast.job)
-            if name in self._found or not isinstance(forecast.period, Period) or name not in truth:
+            if not isinstance(forecast.period, Period) or name not in truth:
+                continue
+            first = self._found.get(name)
+            if first is not None and self.report.applied_at_s is not None:
                 continue
             finding = self._finding(forecast, truth[name])
             self._found[name] = finding
+            if first is not None:
+                finding.found_after_s = first.found_after_s
+                continue
             self._say(
                 f"{name}: period {finding.found_period_s:.2f} s (true {finding.true_period_s:.2f} s), "
                 f"{forecast.period.votes} of {forecast.period.voters} series agree"
@@ -316,10 +323,9 @@ class _Watch:
                 continue
             finding = self._finding(forecast, truth)
             if name in self._found:
-                # The period as first found, beside the truth of that moment: later both change by acting.
-                first = self._found[name]
-                finding.true_period_s, finding.found_period_s = first.true_period_s, first.found_period_s
-                finding.found_after_s = first.found_after_s
+                known = self._found[name]
+                finding.true_period_s, finding.found_period_s = known.true_period_s, known.found_period_s
+                finding.found_after_s = known.found_after_s
             mine = [row for row in rows if row.subject == name and row.scored]
             if mine:
                 finding.skill = float(np.median([row.skill for row in mine]))
