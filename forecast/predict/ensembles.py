@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from forecast.predict.alignment import align
 
 FloatArray = NDArray[np.float64]
 
 MAX_CYCLES = 6
 """Past iterations in use: few, so that a job that was moved or changed is followed within half a minute or so."""
 SCENARIOS = 32
-"""Combinations of iterations when several jobs with their own rhythm share a link."""
+"""Ways in which several jobs with their own rhythm may go on together."""
 
 
 def bridged(values: FloatArray) -> FloatArray:
@@ -59,19 +62,59 @@ def cycles_of(values: FloatArray, period_steps: FloatArray, horizon: int) -> Flo
     return out
 
 
-def mixed(cycles: FloatArray) -> FloatArray:
-    """Scenarios in which every row picks its own past iteration, (n_rows, SCENARIOS, horizon).
+def continued(values: FloatArray, period_steps: FloatArray, horizon: int) -> FloatArray:
+    """The next steps of rows that each go on with a rhythm of their own, (n_rows, SCENARIOS, horizon).
+
+    A scenario repeats one past iteration of the row, begun when the newest iterations say that the next ones begin:
+    early or late by what that is unsure by, and the more so the further ahead. The same every time.
+
+    Args:
+        values: (n_rows, n_points) without missing points.
+        period_steps: (n_rows,) about how long an iteration is, fractional; NaN where a row has none. Such a row gives
+            its own spread, as in ``cycles_of``.
+        horizon: steps ahead.
+    """
+    n_rows, n_points = values.shape
+    pick = _picks(n_rows)
+    out = np.take_along_axis(
+        cycles_of(values, np.full(n_rows, np.nan), horizon), (pick % MAX_CYCLES)[:, :, None], axis=1
+    )
+    found = align(values, period_steps)
+    row = np.flatnonzero(np.isfinite(found.period))
+    if row.size == 0:
+        return out
+    early, pace = _normal(n_rows)[:, row]
+    period = np.maximum(1.0, found.period[row, None] + pace * found.period_sd[row, None])
+    source = pick[row] % np.minimum(found.count[row], MAX_CYCLES)[:, None]
+    lag = found.lag[row[:, None], source]
+    late = early * found.phase_sd[row, None]
+    ahead = np.arange(1, horizon + 1, dtype=np.float64)
+    turns = np.ceil((ahead - late[:, :, None]) / period[:, :, None] - 1e-9)
+    place = n_points - 1 + ahead - late[:, :, None] - turns * period[:, :, None] - lag[:, :, None]
+    place = np.clip(place, 0.0, n_points - 1.0)
+    low = np.minimum(place.astype(np.intp), n_points - 2)
+    part = place - low
+    wide = row[:, None, None]
+    out[row] = (1.0 - part) * values[wide, low] + part * values[wide, low + 1]
+    return out
+
+
+def _picks(n_rows: int) -> NDArray[np.intp]:
+    """Which past iteration each row repeats in each scenario, (n_rows, SCENARIOS).
 
     The picks walk through the iterations at a different stride per row: spread evenly and the same every time.
     """
-    n_rows, n_cycles, _ = cycles.shape
     strides = np.array([1, 5, 7, 11])
-    scenario = np.arange(SCENARIOS)
-    pick = np.empty((n_rows, SCENARIOS), np.intp)
-    for row in range(n_rows):
-        start = row // strides.size
-        pick[row] = (scenario * strides[row % strides.size] + scenario // n_cycles + start) % n_cycles
-    return np.take_along_axis(cycles, pick[:, :, None], axis=1)
+    scenario = np.arange(SCENARIOS)[None, :]
+    row = np.arange(n_rows)[:, None]
+    return np.asarray(scenario * strides[row % strides.size] + scenario // MAX_CYCLES + row // strides.size, np.intp)
+
+
+def _normal(n_rows: int) -> FloatArray:
+    """Two standard normal numbers per row and scenario, (2, n_rows, SCENARIOS): each evenly spread, in its own order."""
+    even = ndtri((np.arange(SCENARIOS) + 0.5) / SCENARIOS)
+    order = np.random.default_rng(7).permuted(np.tile(np.arange(SCENARIOS), (n_rows, 2, 1)), axis=2)
+    return np.asarray(even[order.transpose(1, 0, 2)], np.float64)
 
 
 def crossing(scenarios: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray, FloatArray]:

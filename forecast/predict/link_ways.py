@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from features.frame import Context
 from forecast.predict.attribution import JobRows, Mixture, mixture, shares_by_job
-from forecast.predict.ensembles import bridged, crossing, cycles_of, mixed
+from forecast.predict.ensembles import bridged, continued, crossing, cycles_of
 from forecast.predict.outlooks import (
     CLIMATOLOGY,
     PERSISTENCE,
@@ -34,6 +34,10 @@ JOBS = "jobs"
 WAYS = (JOBS, RHYTHM, PERSISTENCE)
 LEAST_SKILL = 0.02
 """A lead over climatology smaller than this is luck of a dozen origins."""
+LEAST_USE_SKILL = 0.1
+"""Who is believed about crossings that were never seen must foresee the use clearly better."""
+NEAR_TIE = 0.1
+"""Skills on use closer than this are as good as equal."""
 MAX_SCANNED_ROWS = 128
 """At most this many job rows, largest first, are searched for the period they showed at a past origin."""
 MAX_SCANNED_LINKS = 32
@@ -52,7 +56,8 @@ class Outlook:
         overload_s: expected time above within the horizon.
         model: which way is served.
         skill: how it did; None when nothing could be scored.
-        on_use: True where the skill is about use because no crossing was seen.
+        on_use: True where the skill is about use because too few crossings were seen.
+        crossings: how many were seen in the window.
         causes: jobs by share.
         quantiles: (n_links, horizon, n_levels) of the use at ``models.base.LEVELS``, from the cutoff on.
         path_model: which way those are from; persistence when nothing beat it.
@@ -65,6 +70,7 @@ class Outlook:
     model: tuple[str, ...]
     skill: tuple[Skill | None, ...]
     on_use: NDArray[np.bool_]
+    crossings: NDArray[np.int64]
     causes: tuple[tuple[Cause, ...], ...]
     quantiles: FloatArray
     path_model: tuple[str, ...]
@@ -80,16 +86,26 @@ class Outlook:
         parts = [
             f"{self.model[row]}: chance {self.probability[row]:.0%} of passing {threshold:.2f} of capacity within {horizon_s:.0f} s"
         ]
-        skill = self.skill[row]
-        if skill is None:
-            parts.append("nothing could be scored yet")
-        else:
-            against = "use, as no crossing was seen," if self.on_use[row] else "crossings (Brier)"
-            parts.append(f"skill {skill.skill:.2f} on {against} against climatology over {skill.scored} pairs")
+        parts.append(self._scored(row, threshold))
         if self.causes[row]:
             named = ", ".join(f"{cause.job} {cause.share_ratio:.0%}" for cause in self.causes[row][:3])
             parts.append(f"bytes of {named}")
         return "; ".join(parts)
+
+    def _scored(self, row: int, threshold: float) -> str:
+        """What the choice of the way rests on."""
+        skill = self.skill[row]
+        if skill is None:
+            return "nothing could be scored yet"
+        if self.model[row] == CLIMATOLOGY:
+            told = f"nothing beat climatology over {skill.scored} pairs"
+        else:
+            told = f"skill {skill.skill:.2f} against climatology over {skill.scored} pairs"
+        if not self.on_use[row]:
+            return f"scored on when it next crosses: {told}"
+        seen = int(self.crossings[row])
+        count = f"no sample passed {threshold:.2f}" if seen == 0 else f"{threshold:.2f} was crossed only {seen} times"
+        return f"{count} in the window, so it is scored on use: {told}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +125,7 @@ class _Sources:
     def jobs(self, column: int, horizon: int) -> FloatArray:
         if self.rows.shape[0] == 0:
             return np.repeat(self.background[:, None, None], horizon, axis=2)
-        ahead = mixed(cycles_of(self.rows[:, :column], self.row_period, horizon))
+        ahead = continued(self.rows[:, :column], self.row_period, horizon)
         return np.tensordot(self.weight, ahead, axes=1) + self.background[:, None, None]
 
     def persistence(self, column: int, horizon: int) -> FloatArray:
@@ -176,6 +192,7 @@ def foresee(
         model=tuple(WAYS[b] if b >= 0 else CLIMATOLOGY for b in best),
         skill=skill,
         on_use=scores[0].on_use,
+        crossings=scores[0].crossings,
         causes=tuple(
             tuple(Cause(job, part) for job, part in shares_by_job(mix.share[link], rows.jobs))
             for link in range(context.n_series)
@@ -276,7 +293,11 @@ def _choose(scores: list[Score]) -> tuple[NDArray[np.intp], tuple[Skill | None, 
     skills = np.stack([s.skill for s in scores])
     known = np.isfinite(skills)
     ranked = np.where(known, skills, -np.inf)
-    served = np.where(ranked.max(axis=0) > LEAST_SKILL, ranked.argmax(axis=0), -1)
+    least = np.where(scores[0].on_use, LEAST_USE_SKILL, LEAST_SKILL)
+    # Jobs alone foresee what the link itself has never shown, so a near tie on its use goes to them.
+    near = ranked[0] + np.where(scores[0].on_use, NEAR_TIE, 0.0) >= ranked.max(axis=0)
+    first = np.where(near, 0, ranked.argmax(axis=0))
+    served = np.where(np.take_along_axis(ranked, first[None], axis=0)[0] > least, first, -1)
     out: list[Skill | None] = []
     for link, way in enumerate(served.tolist()):
         if not known[:, link].any():

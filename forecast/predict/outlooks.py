@@ -11,15 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forecast.predict.ensembles import crossing
-
 FloatArray = NDArray[np.float64]
 
 MAX_ORIGINS = 12
 SCORED_SHARE = 1 / 3
 """Origins lie in this last share of the window."""
+HALF_ORIGINS = 2.0
+"""An origin that many places older counts half: a job that was moved or changed is judged by what it does now."""
 MIN_SCORED = 12
 """Fewer scored (origin, step) pairs prove nothing."""
+MIN_CROSSINGS = 3
+"""Fewer crossings than this tell no way from another: the use is scored instead, of which every sample tells."""
 PRIOR = 1.0
 """Climatology counts as this many scenarios in every chance, so that no chance is 0 or 1 by luck."""
 CLIMATE_HORIZONS = 5
@@ -41,7 +43,8 @@ class Score:
 
     Args:
         skill: 1 - loss / loss of climatology; NaN where nothing could be scored.
-        on_use: True where no crossing was seen, so that the use itself was scored instead of its crossing.
+        on_use: True where too few crossings were seen, so that the use itself was scored instead of them.
+        crossings: how many were seen.
         use_loss: quantile loss of the use, to be compared with another way's on the same link.
         coverage80: share of true uses inside the 80 % interval.
         coverage95: share inside the 95 % interval.
@@ -50,6 +53,7 @@ class Score:
 
     skill: FloatArray
     on_use: NDArray[np.bool_]
+    crossings: NDArray[np.int64]
     use_loss: FloatArray
     coverage80: FloatArray
     coverage95: FloatArray
@@ -60,17 +64,20 @@ def origins(n_points: int, horizon: int) -> list[int]:
     """Columns at which past forecasts are made, oldest first."""
     first = max(2, int(np.ceil(n_points * (1 - SCORED_SHARE))))
     # The newest origins are scored on their near steps only; at least one step must be known.
-    last = n_points - max(1, min(horizon, (n_points - first) // 2))
+    last = n_points - max(1, min(horizon, (n_points - first) // 6))
     if last < first:
         return []
     return sorted({int(c) for c in np.linspace(first, last, MAX_ORIGINS)})
 
 
-def chance(scenarios: FloatArray, threshold: float, usual: FloatArray) -> FloatArray:
-    """Chance above ``threshold`` per step (n_links, horizon): scenarios counted, drawn to what is usual."""
-    above, _, _ = crossing(scenarios, threshold)
+def chance_by(scenarios: FloatArray, threshold: float, usual: FloatArray) -> FloatArray:
+    """Chance of a crossing at or before each step, (n_links, horizon): scenarios counted, drawn to what is usual.
+
+    ``usual`` is (n_links, horizon), from ``usual_by``.
+    """
+    crossed = np.logical_or.accumulate(scenarios > threshold, axis=2)
     n = scenarios.shape[1]
-    return np.asarray((above * n + PRIOR * usual[:, None]) / (n + PRIOR), np.float64)
+    return np.asarray((crossed.sum(axis=1) + PRIOR * usual) / (n + PRIOR), np.float64)
 
 
 def recent(values: FloatArray, horizon: int) -> FloatArray:
@@ -85,7 +92,11 @@ def usual_above(use: FloatArray, threshold: float) -> FloatArray:
 
 
 def score(use: FloatArray, filled: FloatArray, scenarios: Scenarios, threshold: float, horizon: int) -> Score:
-    """Brier skill of crossing chances against climatology; skill on use where the link never crossed.
+    """Skill against climatology in foreseeing when a link next crosses; in its use where it hardly ever crossed.
+
+    The first is the ranked probability score of the time until the next crossing (Epstein, J. Appl. Meteorol. 8,
+    1969): the squared error of the chance of a crossing by each step, summed over the steps. The second is the
+    quantile loss of the use.
 
     Args:
         use: (n_links, n_points) NaN where missing.
@@ -96,52 +107,46 @@ def score(use: FloatArray, filled: FloatArray, scenarios: Scenarios, threshold: 
     """
     n_links, n_points = use.shape
     own, base, own_use, base_use = (np.zeros(n_links) for _ in range(4))
-    inside80, inside95, scored, events = (np.zeros(n_links) for _ in range(4))
-    for column in origins(n_points, horizon):
+    inside80, inside95, scored = (np.zeros(n_links) for _ in range(3))
+    columns = origins(n_points, horizon)
+    for age, column in zip(range(len(columns) - 1, -1, -1), columns, strict=True):
         truth = use[:, column : column + horizon]
         seen = np.isfinite(truth)
         steps = truth.shape[1]
-        past = recent(use[:, :column], horizon)
+        lately = 0.5 ** (age / HALF_ORIGINS) / steps
         ahead = scenarios(column, horizon)[:, :, :steps]
-        usual = usual_above(past, threshold)
-        hit = truth > threshold
-        own += _sum((chance(ahead, threshold, usual) - hit) ** 2, seen)
-        base += _sum((usual[:, None] - hit) ** 2, seen)
+        usual = usual_by(recent(use[:, :column], horizon), threshold, steps)
+        hit = np.logical_or.accumulate(truth > threshold, axis=1)
+        own += lately * _sum((chance_by(ahead, threshold, usual) - hit) ** 2, seen)
+        base += lately * _sum((usual - hit) ** 2, seen)
         quantiles = np.quantile(ahead, LEVELS, axis=1)
         plain = np.quantile(recent(filled[:, :column], horizon), LEVELS, axis=1)[:, :, None] * np.ones((1, 1, steps))
-        own_use += _sum(_pinball(truth, quantiles), seen)
-        base_use += _sum(_pinball(truth, plain), seen)
+        own_use += lately * _sum(_pinball(truth, quantiles), seen)
+        base_use += lately * _sum(_pinball(truth, plain), seen)
         inside80 += _sum((truth >= quantiles[1]) & (truth <= quantiles[3]), seen)
         inside95 += _sum((truth >= quantiles[0]) & (truth <= quantiles[4]), seen)
-        events += _sum(hit, seen)
         scored += seen.sum(axis=1)
-    return _as_score(own, base, own_use, base_use, inside80, inside95, scored, events)
-
-
-def _as_score(
-    own: FloatArray,
-    base: FloatArray,
-    own_use: FloatArray,
-    base_use: FloatArray,
-    inside80: FloatArray,
-    inside95: FloatArray,
-    scored: FloatArray,
-    events: FloatArray,
-) -> Score:
     enough = scored >= MIN_SCORED
-    on_use = events == 0
+    crossings = _crossings(recent(use, horizon), threshold)
+    on_use = crossings < MIN_CROSSINGS
     loss, against = np.where(on_use, own_use, own), np.where(on_use, base_use, base)
     usable = enough & (against > 1e-12)
-    skill = np.where(usable, 1.0 - loss / np.where(usable, against, 1.0), np.nan)
     count = np.maximum(scored, 1.0)
     return Score(
-        skill,
-        on_use,
-        own_use,
-        np.where(enough, inside80 / count, np.nan),
-        np.where(enough, inside95 / count, np.nan),
-        scored.astype(np.int64),
+        skill=np.where(usable, 1.0 - loss / np.where(usable, against, 1.0), np.nan),
+        on_use=on_use,
+        crossings=crossings,
+        use_loss=own_use,
+        coverage80=np.where(enough, inside80 / count, np.nan),
+        coverage95=np.where(enough, inside95 / count, np.nan),
+        scored=scored.astype(np.int64),
     )
+
+
+def _crossings(use: FloatArray, threshold: float) -> NDArray[np.int64]:
+    """How often each link rose above the threshold."""
+    above = np.pad(np.asarray(use > threshold, np.bool_), ((0, 0), (1, 0)))
+    return np.asarray((above[:, 1:] & ~above[:, :-1]).sum(axis=1), np.int64)
 
 
 def _sum(values: NDArray[np.generic], seen: NDArray[np.bool_]) -> FloatArray:
@@ -156,12 +161,42 @@ def _pinball(truth: FloatArray, quantiles: FloatArray) -> FloatArray:
 
 
 def persistence_scenarios(filled: FloatArray, column: int, horizon: int) -> FloatArray:
-    """The last use plus what followed after earlier moments, (n_links, n_scenarios, horizon), never below 0."""
+    """The last use plus what followed after earlier moments, (n_links, n_scenarios, horizon).
+
+    Never below 0 nor above what was seen: that a link stays as it is foretells nothing that it never was.
+    """
     past = filled[:, :column]
     starts = np.unique(np.linspace(0, max(0, column - horizon - 1), RESIDUALS).astype(np.intp))
     place = np.minimum(starts[:, None] + np.arange(1, horizon + 1)[None, :], column - 1)
     moves = past[:, place] - past[:, starts][:, :, None]
-    return np.asarray(np.maximum(past[:, -1][:, None, None] + moves, 0.0), np.float64)
+    most = past.max(axis=1)[:, None, None]
+    return np.asarray(np.clip(past[:, -1][:, None, None] + moves, 0.0, most), np.float64)
+
+
+def usual_by(use: FloatArray, threshold: float, horizon: int) -> FloatArray:
+    """Climatology's chance of a crossing at or before each step, (n_links, horizon).
+
+    The share of past moments after which a crossing came that soon, among those whose next so many samples are known.
+    """
+    n_links, n_points = use.shape
+    above = np.asarray(use > threshold, np.bool_)
+    never = n_points + horizon
+    at = np.where(above, np.arange(n_points), never)
+    following = np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1]
+    # A moment counts as a crossing by h for all h from its wait on, as long as h samples after it are known.
+    moment = np.arange(n_points - 1)
+    wait = np.minimum(following[:, 1:] - moment, horizon + 1)
+    known = n_points - 1 - moment
+    change = np.zeros((n_links, horizon + 2))
+    row = np.broadcast_to(np.arange(n_links)[:, None], wait.shape)
+    met = wait <= np.minimum(known, horizon)
+    np.add.at(change, (row[met], wait[met]), 1.0)
+    np.add.at(change, (row[met], np.minimum(np.broadcast_to(known + 1, wait.shape)[met], horizon + 1)), -1.0)
+    step = np.arange(1, horizon + 1)
+    share = np.cumsum(change, axis=1)[:, 1 : horizon + 1] / np.maximum(1, n_points - step)
+    # Overlapping stretches are not independent: about n of them are.
+    n = n_points / step
+    return np.asarray((share * n + 0.5 * usual_above(use, threshold)[:, None]) / (n + 0.5), np.float64)
 
 
 def usual_ever(use: FloatArray, threshold: float, horizon: int) -> tuple[FloatArray, FloatArray]:

@@ -250,7 +250,8 @@ class LinkForecast:
         overload_s: expected time above the threshold within the horizon.
         causes: jobs by share, largest first.
         path: quantile path of the use, or why none.
-        skill: Brier skill against climatology on this link's recent past; None when not scored.
+        skill: skill against climatology on this link's recent past, in when it next crosses, or in its use where it
+            hardly ever crossed (``reason`` says which); None when not scored.
         reason: a sentence with the numbers used.
         model: what gives the probability: ``jobs``, ``rhythm``, ``persistence``, ``climatology``; empty when none.
         mean_use_ratio: mean use over the window, None when unknown.

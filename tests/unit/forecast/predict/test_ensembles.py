@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.predict.ensembles import bridged, crossing, cycles_of, mixed
+from forecast.predict.ensembles import bridged, continued, crossing, cycles_of
 from forecast.predict.outlooks import persistence_scenarios, score, usual_ever
 
 
@@ -51,13 +51,27 @@ def test_bridging_fills_gaps_only():
     assert np.isnan(values[0, 1])
 
 
-def test_mixed_uses_all_cycles_and_repeats_itself():
-    """Every past iteration takes part, rows walk differently, and the picks are the same every time."""
-    cycles = np.arange(6.0)[None, :, None] * np.ones((3, 1, 2))
-    first, second = mixed(cycles), mixed(cycles)
-    assert (first == second).all()
-    assert set(np.unique(first[0])) == set(range(6))
-    assert not (first[0] == first[1]).all()
+def test_rows_go_on_with_their_own_rhythm():
+    """Each row keeps its own period and newest phase, the middle scenario is the continuation, and it is repeatable."""
+    t = np.arange(200)
+    rows = np.stack([np.sin(2 * np.pi * t / 11.6), np.sin(2 * np.pi * t / 12.4)])
+    ahead = np.arange(200, 240)
+    truth = np.stack([np.sin(2 * np.pi * ahead / 11.6), np.sin(2 * np.pi * ahead / 12.4)])
+    # The periods asked about are a little off, as a detector's are.
+    found = continued(rows, np.array([11.8, 12.2]), 40)
+    assert np.abs(np.median(found, axis=1) - truth).max() < 0.15
+    assert (found == continued(rows, np.array([11.8, 12.2]), 40)).all()
+
+
+def test_unsureness_grows_with_the_horizon():
+    """Scenarios of a rhythm spread more the further ahead they look."""
+    random = np.random.default_rng(5)
+    starts = np.cumsum(12.0 + 0.3 * random.normal(size=20))
+    t = np.arange(200.0)
+    row = sum(((t >= s) & (t < s + 4)).astype(float) for s in starts)[None]
+    found = continued(row, np.array([12.0]), 96)
+    spread = found[0].std(axis=0)
+    assert spread[72:].mean() > 1.5 * spread[:24].mean()
 
 
 def test_crossing_counts_scenarios():

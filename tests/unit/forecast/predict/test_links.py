@@ -31,7 +31,7 @@ def test_collision_is_foreseen_with_causes(frames, collision):
     assert 0.5 <= link.overload_s <= 5.0
     assert isinstance(link.path, QuantilePath)
     assert link.path.skill.skill > 0.3
-    assert "Brier" in link.reason
+    assert "scored on when it next crosses" in link.reason
 
 
 def test_onset_is_when_the_overload_really_comes(frames):
@@ -71,7 +71,8 @@ def test_overload_of_two_rhythms_is_foreseen_before_it_was_ever_seen(frames):
     assert link.above_ratio == 0.0
     assert link.model == "jobs"
     assert link.probability > 0.5
-    assert "no crossing was seen" in link.reason
+    assert "no sample passed 0.90 in the window, so it is scored on use: skill" in link.reason
+    assert f"skill {link.skill.skill:.2f} against climatology" in link.reason
 
 
 def test_unknown_capacity_is_an_absence(collision):
