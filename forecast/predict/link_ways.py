@@ -160,7 +160,7 @@ def foresee(
     first = (origins(context.n_points, horizon) or [context.n_points])[0]
     then, _ = _sources(context, filled, first, capacity_bytes_per_s, rows, allowed, {}, models)
     now, mix = _sources(context, filled, context.n_points, capacity_bytes_per_s, rows, allowed, periods, models)
-    scores = [score(use, filled, getattr(then, way), settings.threshold_ratio, horizon) for way in WAYS]
+    scores = score(use, filled, [getattr(then, way) for way in WAYS], settings.threshold_ratio, horizon)
     able = {
         JOBS: mix.share.sum(axis=1) >= MIN_LEAD_SHARE,
         RHYTHM: np.isfinite(now.link_period) & np.isfinite(then.link_period),

@@ -88,8 +88,8 @@ def test_score_of_the_truth_is_near_one_and_of_persistence_low():
     """Skill tells a clean rhythm from the last value."""
     t = np.arange(240)
     use = (np.mod(t, 10) < 3).astype(float)[None]
-    rhythm = score(use, use, lambda c, h: cycles_of(use[:, :c], np.array([10.0]), h), 0.5, 20)
-    naive = score(use, use, lambda c, h: persistence_scenarios(use, c, h), 0.5, 20)
+    ways = [lambda c, h: cycles_of(use[:, :c], np.array([10.0]), h), lambda c, h: persistence_scenarios(use, c, h)]
+    rhythm, naive = score(use, use, ways, 0.5, 20)
     assert rhythm.skill[0] > 0.9
     assert naive.skill[0] < rhythm.skill[0]
     assert not rhythm.on_use[0]
@@ -103,7 +103,7 @@ def test_score_rests_on_the_past_alone():
         asked.append((column, horizon))
         return np.zeros((1, 2, horizon))
 
-    score(np.zeros((1, 90)), np.zeros((1, 90)), way, 0.5, 10)
+    score(np.zeros((1, 90)), np.zeros((1, 90)), [way], 0.5, 10)
     assert asked
     assert all(column < 90 for column, _ in asked)
 
