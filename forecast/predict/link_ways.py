@@ -36,8 +36,6 @@ LEAST_SKILL = 0.02
 """A lead over climatology smaller than this is luck of a dozen origins."""
 LEAST_USE_SKILL = 0.1
 """Who is believed about crossings that were never seen must foresee the use clearly better."""
-NEAR_TIE = 0.1
-"""Skills on use closer than this are as good as equal."""
 MAX_SCANNED_ROWS = 128
 """At most this many job rows, largest first, are searched for the period they showed at a past origin."""
 MAX_SCANNED_LINKS = 32
@@ -294,9 +292,11 @@ def _choose(scores: list[Score]) -> tuple[NDArray[np.intp], tuple[Skill | None, 
     known = np.isfinite(skills)
     ranked = np.where(known, skills, -np.inf)
     least = np.where(scores[0].on_use, LEAST_USE_SKILL, LEAST_SKILL)
-    # Jobs alone foresee what the link itself has never shown, so a near tie on its use goes to them.
-    near = ranked[0] + np.where(scores[0].on_use, NEAR_TIE, 0.0) >= ranked.max(axis=0)
-    first = np.where(near, 0, ranked.argmax(axis=0))
+    # What a link has never shown its own rhythm cannot foresee either; where that is asked, the jobs need only beat
+    # the two that know nothing.
+    jobs, naive = ranked[WAYS.index(JOBS)], ranked[WAYS.index(PERSISTENCE)]
+    trusted = scores[0].on_use & (jobs > LEAST_USE_SKILL) & (jobs >= naive)
+    first = np.where(trusted, WAYS.index(JOBS), ranked.argmax(axis=0))
     served = np.where(np.take_along_axis(ranked, first[None], axis=0)[0] > least, first, -1)
     out: list[Skill | None] = []
     for link, way in enumerate(served.tolist()):

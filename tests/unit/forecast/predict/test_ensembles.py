@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.predict.ensembles import bridged, continued, crossing, cycles_of
-from forecast.predict.outlooks import persistence_scenarios, score, usual_ever
+from forecast.predict.outlooks import persistence_scenarios, score, usual_by, usual_ever
 
 
 def test_periodic_row_continues():
@@ -37,10 +37,11 @@ def test_row_without_a_period_gives_its_spread():
 def test_scenarios_hold_only_past_values(n, period, horizon):
     """Whatever period and horizon: each scenario value was seen before, or lies between seen ones."""
     row = np.random.default_rng(n).uniform(5, 6, (1, n))
-    found = cycles_of(row, np.array([period]), horizon)
-    assert np.isfinite(found).all()
-    assert found.min() >= row.min()
-    assert found.max() <= row.max()
+    for way in (cycles_of, continued):
+        found = way(row, np.array([period]), horizon)
+        assert np.isfinite(found).all()
+        assert found.min() >= row.min() - 1e-12
+        assert found.max() <= row.max() + 1e-12
 
 
 def test_bridging_fills_gaps_only():
@@ -106,6 +107,30 @@ def test_score_rests_on_the_past_alone():
     score(np.zeros((1, 90)), np.zeros((1, 90)), [way], 0.5, 10)
     assert asked
     assert all(column < 90 for column, _ in asked)
+
+
+def test_wait_for_a_crossing_is_counted():
+    """Climatology of a burst every ten samples: the chance of one within h steps is h tenths, certain from ten on."""
+    use = (np.arange(400) % 10 == 0).astype(float)[None]
+    found = usual_by(use, 0.5, 15)[0]
+    assert found[:10] == pytest.approx(np.arange(1, 11) / 10, abs=0.03)
+    assert found[10:] == pytest.approx(np.ones(5), abs=0.04)
+
+
+@pytest.mark.parametrize("count", [0, 2, 3])
+def test_few_crossings_are_scored_on_use(count):
+    """Two crossings prove no way; three do."""
+    use = np.full((1, 120), 0.2)
+    use[0, 80 : 80 + 10 * count : 10] = 1.0
+    found = score(use, use, [lambda c, h: persistence_scenarios(use, c, h)], 0.9, 20)[0]
+    assert found.crossings[0] == count
+    assert found.on_use[0] == (count < 3)
+
+
+def test_staying_as_it_is_foretells_nothing_unseen():
+    """Persistence never goes beyond what the link has shown."""
+    use = np.random.default_rng(2).uniform(0.0, 0.7, (1, 90))
+    assert persistence_scenarios(use, 90, 30).max() <= use.max()
 
 
 def test_never_and_always_stay_inside_the_unit_interval():
