@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from forecast.backends.base import Backend, Plan
 from telemetry.errors import AdviceError, BackendError
 from telemetry.topology import ClusterSnapshot
 
+log = logging.getLogger("gpucast")
 KEEP = 200
 """Newest records kept in memory."""
 OPEN = frozenset({"open", "approved"})
@@ -82,7 +84,10 @@ class AdviceDesk:
             return None
         try:
             return self._backend.plan(advice, snapshot)
-        except AdviceError:
+        except (AdviceError, BackendError):
+            return None
+        except Exception:  # a third party's backend may fail in any way; the advice itself is still good
+            log.exception("backend %s could not plan advice %s", self._backend.name, advice.id)
             return None
 
     def standing(self) -> list[Advice]:
@@ -115,7 +120,9 @@ class AdviceDesk:
             receipt = self._backend.apply(record.plan)
             record = replace(record, status="applied", receipt=receipt)
             self._count_from_s[advice_id] = receipt.applied_at_s
-        except BackendError as error:
+        except Exception as error:  # as above; tried again it might act twice
+            if not isinstance(error, BackendError):
+                log.exception("backend %s failed on advice %s", self._backend.name, advice_id)
             grade = Grade(advice_id, "inconclusive", None, f"it could not be applied: {error}", now_s)
             record = replace(record, status="failed", grade=grade)
         self._records[advice_id] = record

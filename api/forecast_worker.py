@@ -5,17 +5,44 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import signal
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 from forecast.predict.worker import PredictReply, PredictRequest, predict
 from telemetry.errors import ModelError
+
+_END_WITHIN_S = 1.0
 
 
 def _start() -> None:
     # Two BLAS pools on one small machine only steal from each other.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    # Ctrl-C goes to the whole process group; who ends this process is the service.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_service, name="end with the service", daemon=True).start()
+
+
+def _end_with_the_service() -> None:
+    """A service that is killed tells nobody, and its worker would wait for requests for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)
+
+
+@contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """A process started inside inherits that Ctrl-C is held back, so it cannot hit it while it still imports."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class ForecastWorker:
@@ -44,7 +71,9 @@ class ForecastWorker:
         try:
             # Not wait_for: before Python 3.12 it can swallow a cancellation that arrives with the answer.
             async with asyncio.timeout(self._timeout_s):
-                return await loop.run_in_executor(self._pool, predict, request)
+                with _without_interrupt():  # the first request starts the process
+                    answer = loop.run_in_executor(self._pool, predict, request)
+                return await answer
         except BrokenProcessPool as error:
             self._replace()
             raise ModelError("the forecast worker died", mend="It was started again") from error
@@ -65,3 +94,7 @@ class ForecastWorker:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        for process in processes:
+            process.join(_END_WITHIN_S)
+            if process.is_alive():
+                process.kill()

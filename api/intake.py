@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from features.ring import Ring
 from features.store.base import FeatureStore
@@ -13,6 +15,8 @@ from telemetry.samples import SampleBatch
 
 MAX_WAITING_SAMPLES = 4_000_000
 """About 100 MB of waiting columns; beyond it the oldest batches are dropped and counted."""
+
+log = logging.getLogger("gpucast")
 
 
 class Intake:
@@ -43,6 +47,7 @@ class Intake:
         self._now = now
         self._spill_after_s = spill_after_s
         self._waiting: list[SampleBatch] = []
+        self._storing: asyncio.Task[None] | None = None
         # One thread: DuckDB takes one writer, and a slow disk must not stop the loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self.problem = ""
@@ -70,30 +75,45 @@ class Intake:
                 await self._spill(spilled_s - self._spill_after_s)
 
     async def flush(self) -> None:
-        """Store what waits; on failure keep it for the next try."""
+        """Store what waits; on failure keep it for the next try. A flush under way ends also when this is cancelled."""
+        if self._storing is None:
+            self._storing = asyncio.create_task(self._store_waiting(), name="store samples")
+        await asyncio.shield(self._storing)
+
+    async def _store_waiting(self) -> None:
         batches, self._waiting = self._waiting, []
-        if not batches:
-            return
         try:
-            self.stored_total += await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._store.append, batches
-            )
-            self.problem = ""
-        except StoreError as error:
-            self.problem = str(error)
-            self.failures_total += 1
+            if batches:
+                self.stored_total += await self._in_thread(self._store.append, batches)
+                self.problem = ""
+        except Exception as error:  # whatever it is, the samples wait for the next try and the service goes on
+            self._note(error)
             self._waiting = batches + self._waiting
             self._drop_oldest()
+        finally:
+            self._storing = None
+
+    async def _in_thread(self, call: Callable[[Any], int], argument: object) -> int:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, argument)
+
+    def _note(self, error: Exception) -> None:
+        """Log a trouble when it begins, not each time that it recurs."""
+        told = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+        if told != self.problem:
+            log.error(
+                "samples cannot be stored and wait in memory: %s", told, exc_info=not isinstance(error, StoreError)
+            )
+        self.problem = told
+        self.failures_total += 1
 
     async def _spill(self, before_s: float) -> None:
         spill = getattr(self._store, "spill", None)
         if spill is None:
             return
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, spill, before_s)
-        except StoreError as error:
-            self.problem = str(error)
-            self.failures_total += 1
+            await self._in_thread(spill, before_s)
+        except Exception as error:  # the samples stay where they are; the next spill tries again
+            self._note(error)
 
     def _drop_oldest(self) -> None:
         waiting = sum(len(batch) for batch in self._waiting)
@@ -104,6 +124,14 @@ class Intake:
 
     async def close(self) -> None:
         """Store what still waits and release the files."""
+        if self._storing is not None:
+            await self._storing
         await self.flush()
+        left = sum(len(batch) for batch in self._waiting)
+        if left:
+            log.error("%d samples are lost: they could not be stored before the end (%s)", left, self.problem)
         self._thread.shutdown(wait=True)
-        self._store.close()
+        try:
+            self._store.close()
+        except StoreError as error:
+            log.error("the store could not be closed well; what it acknowledged is safe: %s", error)

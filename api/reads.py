@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -91,6 +91,7 @@ class TargetHealth:
         samples: per reply.
         findings: problem -> count since start.
         last_error: a sentence; empty when fine.
+        details: finding -> the newest sentence about it.
     """
 
     source: str
@@ -102,6 +103,7 @@ class TargetHealth:
     samples: int
     findings: dict[str, int]
     last_error: str = ""
+    details: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

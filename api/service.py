@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,12 +16,13 @@ from api.forecast_worker import ForecastWorker
 from api.intake import Intake
 from api.reads import AccuracyRow, AdviceRecord, Health, History, TargetHealth
 from api.settings import Settings
+from collectors.scrape import MOST_AHEAD_S
 from features.frame import JobFrame, LinkFrame
 from features.ring import Ring
 from features.transforms.jobs import job_frame, job_views, link_frame
-from forecast.advisor.advise import advise
+from forecast.advisor.advise import advise_round
 from forecast.advisor.grade import grade
-from forecast.advisor.types import Advice, Forecasts, Grade, Limits
+from forecast.advisor.types import Advice, Forecasts, Grade, Limits, Rule
 from forecast.predict.settings import PredictSettings
 from forecast.predict.types import JobForecast, LinkForecast
 from forecast.predict.worker import PredictReply, PredictRequest
@@ -64,6 +65,7 @@ class Service:
         source: feeds the intake.
         worker: process that runs the models.
         desk: keeps advice.
+        rules: who proposes advice, by name; the built-in ones when None.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Service:
         source: Source,
         worker: ForecastWorker,
         desk: AdviceDesk,
+        rules: Mapping[str, Rule] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -84,6 +87,8 @@ class Service:
         self._source = source
         self._worker = worker
         self._desk = desk
+        self._rules = rules
+        self._rules_failing: Mapping[str, str] = {}
         self._book = AccuracyBook()
         self._frames: dict[JobId, JobFrame] = {}
         self._link_frame: LinkFrame | None = None
@@ -106,6 +111,10 @@ class Service:
         finally:
             self._worker.close()
             await self._intake.close()
+
+    def end_worker(self) -> None:
+        """End the process that runs the models, from any thread; for a stop that cannot wait for ``run``."""
+        self._worker.close()
 
     async def _forecast_for_ever(self) -> None:
         every_s = self._settings.forecast.every_s
@@ -165,7 +174,7 @@ class Service:
     def _ahead_s(self) -> float:
         """How far the fastest source clock runs ahead of ours; its newest samples would else look like the future."""
         offsets = [target.clock_offset_s for target in self._source.status() if target.clock_offset_s is not None]
-        return max(0.0, -min(offsets, default=0.0))
+        return min(max(0.0, -min(offsets, default=0.0)), MOST_AHEAD_S)
 
     def _keep(self, request: PredictRequest, reply: PredictReply) -> None:
         self._frames = {frame.job.job: frame for frame in request.jobs}
@@ -205,12 +214,22 @@ class Service:
         )
         forecasts = Forecasts(dict(self._jobs), {forecast.link: forecast for forecast in self._links.values()})
         snapshot = self.snapshot()
-        fresh = advise(snapshot, forecasts, limits, standing=self._desk.standing(), applied=self._desk.applied())
-        self._desk.offer(fresh, snapshot)
+        standing, applied = self._desk.standing(), self._desk.applied()
+        told = advise_round(snapshot, forecasts, limits, rules=self._rules, standing=standing, applied=applied)
+        self._count_failing(told.errors)
+        self._desk.offer(told.advice, snapshot)
         for record in self._desk.due():
             # Backends may block on a network; the loop must not.
             await asyncio.to_thread(self._desk.apply, record.advice.id, self._clock.now())
         self._desk.settle(now_s, self._grade)
+
+    def _count_failing(self, errors: Mapping[str, str]) -> None:
+        """Count rules that failed; each is logged when its trouble begins or changes."""
+        for rule, sentence in errors.items():
+            self._counters[f'gpucast_rule_errors_total{{rule="{_label(rule)}"}}'] += 1
+            if self._rules_failing.get(rule) != sentence:
+                log.warning(sentence)
+        self._rules_failing = errors
 
     def _grade(self, advice: Advice, from_s: float) -> Grade | None:
         if self._link_frame is None or advice.link is None:
@@ -336,6 +355,11 @@ class Service:
         if self._problem:
             reasons.append(self._problem)
         return reasons
+
+
+def _label(text: str) -> str:
+    """A label's value as Prometheus text."""
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 Ready = Callable[[str], None]

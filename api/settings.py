@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -14,7 +15,23 @@ from telemetry.errors import ConfigError
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", validate_default=True)
+    model_config = ConfigDict(extra="forbid", validate_default=True, allow_inf_nan=False)
+
+
+def _http_address(value: str) -> str:
+    """The same text.
+
+    Raises:
+        ValueError: no http or https address with a host.
+    """
+    try:
+        parts = urlsplit(value)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if not good or any(letter.isspace() for letter in value):
+        raise ValueError(f"{value!r} is not an http or https address")
+    return value
 
 
 class TargetSettings(_Section):
@@ -28,9 +45,7 @@ class TargetSettings(_Section):
     @field_validator("url")
     @classmethod
     def _is_http(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError(f"{value!r} is not an http or https address")
-        return value
+        return _http_address(value)
 
 
 class ScrapeSettings(_Section):
@@ -43,6 +58,7 @@ class ScrapeSettings(_Section):
     targets_from: str = Field(
         default="", description="Address of a Prometheus http_sd list of targets, read once at start; empty for none."
     )
+
     interval_s: float | None = Field(
         default=None,
         gt=0,
@@ -52,14 +68,25 @@ class ScrapeSettings(_Section):
     max_bytes: int = Field(default=64 * 2**20, gt=0, description="Largest page accepted, bytes.")
     max_scrapes_per_s: float = Field(default=120.0, gt=0, description="Reads per second over all targets.")
 
+    @field_validator("targets_from")
+    @classmethod
+    def _is_http(cls, value: str) -> str:
+        return _http_address(value) if value else value
+
 
 class PrometheusSettings(_Section):
     """Reading a Prometheus-compatible server instead of exporters."""
 
     url: str = Field(default="", description="Base address, such as http://127.0.0.1:9090; empty reads exporters.")
+
     poll_s: float = Field(default=2.0, gt=0, description="Seconds between reads.")
     backfill_s: float = Field(default=900.0, ge=0, description="How far back to read at start, seconds.")
     timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one answer, seconds.")
+
+    @field_validator("url")
+    @classmethod
+    def _is_http(cls, value: str) -> str:
+        return _http_address(value) if value else value
 
 
 class StoreSettings(_Section):
@@ -90,7 +117,9 @@ class AdviceSettings(_Section):
         default_factory=lambda: {"shift": Mode.RECOMMEND, "hold": Mode.RECOMMEND},
         description="Per kind of action: observe, recommend, approve or auto. Nothing acts unless raised here.",
     )
-    backend: Literal["dry_run", "simulator"] = Field(default="dry_run", description="Who carries advice out.")
+    backend: str = Field(
+        default="dry_run", description="Who carries advice out: dry_run, simulator, or one of a plug-in."
+    )
     backend_url: str = Field(default="", description="Address of the backend, where it has one.")
     threshold_ratio: float = Field(default=0.9, gt=0, le=1, description="Link use that counts as congested, 0..1.")
     min_probability: float = Field(default=0.6, ge=0, le=1, description="Congestion chance below this moves nothing.")

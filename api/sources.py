@@ -12,6 +12,7 @@ from typing import Any
 
 from api.reads import TargetHealth
 from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
+from collectors.aside import call_aside
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.pool import OnBatch, ScrapePool
 from collectors.scrape import ExporterCollector, open_session
@@ -41,7 +42,7 @@ class ExporterSource:
         """Read until cancelled."""
         targets = list(self._settings.targets)
         if self._settings.targets_from:
-            targets = await asyncio.to_thread(discover, self._settings.targets_from)
+            targets = await call_aside(discover, self._settings.targets_from)
         async with open_session() as session:
             try:
                 for target in targets:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import uvicorn
 from fastapi import FastAPI
-from forecast.backends.dry_run import DryRunBackend
 
 from api.desk import AdviceDesk
 from api.forecast_worker import ForecastWorker
 from api.http.app import create_app
 from api.http.settings import HttpSettings
 from api.intake import Intake
+from api.plugins import SIMULATOR, Plugins, find_plugins
 from api.service import Service
 from api.settings import Settings
 from api.sources import ExporterSource, PrometheusSource
@@ -31,7 +33,11 @@ from telemetry.clock import Clock
 from telemetry.errors import ConfigError
 from telemetry.topology import ClusterSnapshot
 
-STOP_WITHIN_S = 5
+STOP_WITHIN_S = 4.5
+"""After this a stop no longer waits for anybody: what was acknowledged is on disk."""
+CONNECTIONS_WITHIN_S = 2
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells expect it."""
 
 
 @dataclass(slots=True)
@@ -57,7 +63,8 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         assert service is not None  # the backend is only asked once the service runs
         return service.snapshot()
 
-    chosen = backend or _backend(settings, clock, snapshot)
+    plugins = find_plugins()
+    chosen = backend or _backend(settings, clock, snapshot, plugins)
     store = _open_store(settings)
     ring = Ring(settings.forecast.window_s * 1.5)
     intake = Intake(
@@ -74,9 +81,16 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
     )
     desk = AdviceDesk(chosen, settings.advice.modes)
     service = Service(
-        settings, clock=clock, ring=ring, intake=intake, source=source, worker=ForecastWorker(), desk=desk
+        settings,
+        clock=clock,
+        ring=ring,
+        intake=intake,
+        source=source,
+        worker=ForecastWorker(),
+        desk=desk,
+        rules=plugins.rules(),
     )
-    app = create_app(service, settings=HttpSettings(mode=desk.mode, backend=desk.backend_name))
+    app = create_app(service, settings=HttpSettings(mode=desk.mode, backend=desk.backend_name, plugins=plugins.found))
     return Built(service, app, settings)
 
 
@@ -91,14 +105,27 @@ def _open_store(settings: Settings) -> DuckStore:
     return DuckStore(folder / "samples.duckdb", hot_window_s=settings.store.hot_window_s, cold_dir=folder / "cold")
 
 
-def _backend(settings: Settings, clock: Clock, snapshot: Callable[[], ClusterSnapshot]) -> Backend:
-    if settings.advice.backend == "dry_run":
-        return DryRunBackend(snapshot, clock)
-    if not settings.advice.backend_url:
-        raise ConfigError("advice.backend is simulator, but advice.backend_url is empty")
-    from forecast.simulator.backend import SimulatedBackend
+def _backend(settings: Settings, clock: Clock, snapshot: Callable[[], ClusterSnapshot], plugins: Plugins) -> Backend:
+    name = settings.advice.backend
+    if name == SIMULATOR:
+        if not settings.advice.backend_url:
+            raise ConfigError("advice.backend is simulator, but advice.backend_url is empty")
+        from forecast.simulator.backend import SimulatedBackend
 
-    return SimulatedBackend(settings.advice.backend_url, clock)
+        return SimulatedBackend(settings.advice.backend_url, clock)
+    factories = plugins.backends()
+    if name not in factories:
+        failed = next((p.error for p in plugins.found if (p.group, p.name) == ("gpucast.backends", name)), "")
+        known = ", ".join(sorted({*factories, SIMULATOR}))
+        why = f"cannot be loaded: {failed}" if failed else "is not known"
+        raise ConfigError(f"setting advice.backend: {name!r} {why}", mend=f"Known are {known}")
+    try:
+        made = factories[name](snapshot, clock)
+    except Exception as error:  # a third party's factory may fail in any way
+        raise ConfigError(f"setting advice.backend: {name!r} cannot be made: {error}") from error
+    if not isinstance(made, Backend):
+        raise ConfigError(f"setting advice.backend: {name!r} gives {type(made).__name__}, which is no backend")
+    return made
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -112,6 +139,7 @@ def bind(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(128)  # only this makes sure that nobody else has the port
     except OSError as error:
         sock.close()
         raise ConfigError(
@@ -125,7 +153,7 @@ def bind(host: str, port: int) -> socket.socket:
 async def running(built: Built, sock: socket.socket):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """The service and its HTTP server, running while the context lasts. Gives the server's task."""
     config = uvicorn.Config(
-        built.app, log_level="warning", access_log=False, timeout_graceful_shutdown=STOP_WITHIN_S, lifespan="off"
+        built.app, log_level="warning", access_log=False, timeout_graceful_shutdown=CONNECTIONS_WITHIN_S, lifespan="off"
     )
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
@@ -140,7 +168,7 @@ async def running(built: Built, sock: socket.socket):  # type: ignore[no-untyped
 
 
 def serve(settings: Settings) -> int:
-    """Run until SIGINT or SIGTERM."""
+    """Run until SIGINT or SIGTERM; gives 130 after the first and 0 after the second."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     sock = bind(settings.host, settings.port)
     built = build(settings)
@@ -149,9 +177,18 @@ def serve(settings: Settings) -> int:
 
 async def _serve(built: Built, sock: socket.socket) -> int:
     stop = asyncio.Event()
+    code = 0
+
+    def end(with_code: int) -> None:
+        nonlocal code
+        if not stop.is_set():
+            code = with_code
+            _end_at_last(built, with_code)
+        stop.set()
+
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGINT, end, INTERRUPTED)
+    loop.add_signal_handler(signal.SIGTERM, end, 0)
     host, port = sock.getsockname()[:2]
     async with running(built, sock) as service:
         shown = f"[{host}]" if ":" in host else host
@@ -161,7 +198,20 @@ async def _serve(built: Built, sock: socket.socket) -> int:
         waiter.cancel()
         if service in done and not service.cancelled() and service.exception() is not None:
             raise _reason(service.exception())
-    return 0
+    return code
+
+
+def _end_at_last(built: Built, code: int) -> None:
+    """End the process when an orderly stop takes too long, such as on a disk or a scheduler that hangs."""
+
+    def give_up() -> None:
+        logging.getLogger("gpucast").error("could not stop in order within %g s; ends now", STOP_WITHIN_S)
+        built.service.end_worker()
+        os._exit(code)
+
+    timer = threading.Timer(STOP_WITHIN_S, give_up)
+    timer.daemon = True
+    timer.start()
 
 
 def _reason(error: BaseException | None) -> BaseException:

@@ -36,6 +36,7 @@ class TargetStatus:
         samples: in the last reply that was kept.
         findings: problem -> count since start.
         last_error: a sentence; empty when fine.
+        details: problem -> the newest sentence about it.
     """
 
     source: str
@@ -47,6 +48,7 @@ class TargetStatus:
     samples: int
     findings: dict[str, int]
     last_error: str = ""
+    details: dict[str, str] = field(default_factory=dict)
 
 
 _FATAL = frozenset(
@@ -74,11 +76,13 @@ class _Target:
     interval_s: float = 0.0
     samples: int = 0
     findings: Counter[str] = field(default_factory=Counter)
+    details: dict[str, str] = field(default_factory=dict)
     last_error: str = ""
 
     def note(self, batch: SampleBatch) -> None:
         for finding in batch.findings:
             self.findings[finding.problem.value] += finding.count
+            self.details[finding.problem.value] = finding.detail
         fatal = next((f for f in batch.findings if f.problem in _FATAL), None)
         self.up = len(batch) > 0 or fatal is None
         if self.up:
@@ -152,6 +156,7 @@ class ScrapePool:
                 samples=target.samples,
                 findings=dict(target.findings),
                 last_error=target.last_error,
+                details=dict(target.details),
             )
             for name, target in sorted(self._targets.items())
         ]

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from collectors.answer import Answer
+from collectors.aside import call_aside
 from collectors.attribution import OwnerRules
 from collectors.prometheus_api import PrometheusApi
 from collectors.series_map import SeriesMapper
@@ -83,7 +84,7 @@ class PrometheusCollector:
         Parts that fail are left out and reported; the rest is given back, marked partial.
         """
         async with self._lock:
-            return await asyncio.to_thread(self._collect, window)
+            return await call_aside(self._collect, window)
 
     def close(self) -> None:
         """Release the connections."""

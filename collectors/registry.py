@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from telemetry.errors import ConfigError
+from telemetry.plugins import load_plugins
 
 BUILTIN: dict[str, str] = {
     "exporter": "collectors.scrape:ExporterCollector",
@@ -16,7 +15,6 @@ BUILTIN: dict[str, str] = {
 """Name -> where it is; loaded when asked for, so that HTTP clients are not imported in vain."""
 
 _GROUP = "gpucast.collectors"
-_log = logging.getLogger(__name__)
 
 
 def load_collector(name: str) -> Any:
@@ -28,23 +26,15 @@ def load_collector(name: str) -> Any:
     if name in BUILTIN:
         module, _, attribute = BUILTIN[name].partition(":")
         return getattr(import_module(module), attribute)
-    for entry in entry_points(group=_GROUP):
-        if entry.name == name:
-            try:
-                return entry.load()
-            except Exception as error:
-                raise ConfigError(f"the collector {name} cannot be loaded: {error}") from error
+    for plugin in load_plugins(_GROUP, BUILTIN):
+        if plugin.name == name:
+            if plugin.error:
+                raise ConfigError(f"the collector {name} cannot be loaded: {plugin.error}")
+            return plugin.loaded
     raise ConfigError(f"there is no collector {name!r}", mend=f"Known: {', '.join(sorted(collector_names()))}")
 
 
 def collector_names() -> dict[str, str]:
     """Every collector's name and where it comes from; one that fails to load is named in the log and left out."""
-    names = dict(BUILTIN)
-    for entry in entry_points(group=_GROUP):
-        try:
-            entry.load()
-        except Exception as error:  # a stranger's package must not stop the service
-            _log.warning("the collector %s is left out: %s", entry.name, error)
-        else:
-            names.setdefault(entry.name, entry.value)
-    return names
+    found = {plugin.name: plugin.module for plugin in load_plugins(_GROUP, BUILTIN) if not plugin.error}
+    return {**found, **BUILTIN}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 import aiohttp
 import numpy as np
@@ -20,6 +21,8 @@ from telemetry.samples import Finding, FloatArray, Problem, SampleBatch, Window
 
 MIB = 1024**2
 CLOCK_AHEAD_S = 5.0
+MOST_AHEAD_S = 60.0
+"""A timestamp further ahead of ours than this cannot be used: one such source would move "now" for all the others."""
 CLOCK_BEHIND_S = 35.0
 """dcgm-exporter refreshes every 30 s by default; a newest timestamp older than that plus slack is a slow clock."""
 _PARSE_ASIDE_BYTES = MIB
@@ -100,8 +103,9 @@ class ExporterCollector:
             parsed = await asyncio.to_thread(self._parser.parse, page)
         else:
             parsed = self._parser.parse(page)
-        batch = self._mapper.batch(parsed, now_s)
-        findings = batch.findings + self._clock_findings(parsed, now_s)
+        findings = self._clock_findings(parsed, now_s)
+        batch = self._mapper.batch(_none_far_ahead(parsed, now_s), now_s)
+        findings = batch.findings + findings
         if cut and not any(finding.problem is Problem.TORN for finding in findings):
             findings += (Finding(Problem.TORN, self.name, "the connection broke before the page ended"),)
         if not len(batch):
@@ -189,6 +193,8 @@ class ExporterCollector:
         count = int(np.isfinite(parsed.at_s).sum())
         if offset_s < -CLOCK_AHEAD_S:
             text = f"its clock is {-offset_s:.1f} s ahead of ours"
+            if offset_s < -MOST_AHEAD_S:
+                text += "; such samples get the time at which they arrived. Set that host's clock (NTP)"
             return (Finding(Problem.CLOCK_AHEAD, self.name, text, count),)
         if offset_s > CLOCK_BEHIND_S:
             text = f"its newest sample is {offset_s:.1f} s old by our clock"
@@ -203,6 +209,13 @@ class ExporterCollector:
         self.wiring = wiring_of(parsed)
         self.capacity_bytes_per_s |= capacities_of(batch)
         self.nics = nics_of(batch)
+
+
+def _none_far_ahead(parsed: ParsedPage, now_s: float) -> ParsedPage:
+    """The page with timestamps that lie too far ahead taken out, so that those samples are stamped on arrival."""
+    if parsed.at_s is None or not bool((parsed.at_s > now_s + MOST_AHEAD_S).any()):
+        return parsed
+    return replace(parsed, at_s=np.where(parsed.at_s > now_s + MOST_AHEAD_S, np.nan, parsed.at_s))
 
 
 def _check_head(reply: aiohttp.ClientResponse) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
-from telemetry.errors import BackendRefused, ConfigError, GpucastError, SourceUnreachable
+from telemetry.errors import BackendRefused, ConfigError, GpucastError
 
 COMMANDS: dict[str, str] = {
     "serve": "run the service: collect, forecast, advise, and serve the API and the page",
@@ -27,6 +28,7 @@ EXIT_USAGE = 2
 EXIT_NOT_FOUND = 3
 EXIT_DEGRADED = 4
 EXIT_REFUSED = 5
+EXIT_INTERRUPTED = 130
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -34,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpucast",
         description="Predictive telemetry and forecasting for GPU training clusters.",
-        epilog="Exit codes: 0 fine, 1 failed, 2 wrong use, 3 not found, 4 degraded or no forecast, 5 refused.",
+        epilog="Exit codes: 0 fine, 1 failed, 2 wrong use, 3 not found, 4 degraded or no forecast, 5 refused, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"gpucast {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -46,24 +48,37 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; an expected error is one sentence on standard error."""
-    args = build_parser().parse_args(argv)
     try:
-        return int(importlib.import_module(f"api.cli.{args.command}").run(args))
-    except BackendRefused as error:
-        return _fail(error, EXIT_REFUSED)
-    except (ConfigError, SourceUnreachable) as error:
-        return _fail(error, EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILED)
-    except GpucastError as error:
-        return _fail(error, EXIT_FAILED)
+        return _run(argv)
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        # The reader had enough; at its end the interpreter would flush what is left and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
+    except GpucastError as error:
+        return _fail(str(error), _code_of(error))
+    except OSError as error:
+        return _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", EXIT_FAILED)
 
 
-def _fail(error: GpucastError, code: int) -> int:
-    sys.stderr.write(f"gpucast: {error}\n")
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        args = build_parser().parse_args(argv)
+        return int(importlib.import_module(f"api.cli.{args.command}").run(args))
+    finally:
+        sys.stdout.flush()
+
+
+def _code_of(error: GpucastError) -> int:
+    from api.cli.client import NotFound
+
+    codes = {BackendRefused: EXIT_REFUSED, ConfigError: EXIT_USAGE, NotFound: EXIT_NOT_FOUND}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_FAILED)
+
+
+def _fail(sentence: str, code: int) -> int:
+    sys.stderr.write(f"gpucast: {sentence}\n")
     return code
 
 

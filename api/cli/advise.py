@@ -26,13 +26,13 @@ def run(args: argparse.Namespace) -> int:
 
         raise ConfigError(f"--{args.verb} needs the id of one advice", mend="'gpucast advise' lists the ids")
     if args.id is None:
-        answer = ask(args.url, "/v1/advice?limit=100")
+        answer = ask(args.url, "/v1/advice?limit=100", needs=("items",))
         items = answer["items"]
     elif args.verb:
-        answer = ask(args.url, f"/v1/advice/{quote(args.id)}:{args.verb}", method="POST")
+        answer = ask(args.url, f"/v1/advice/{quote(args.id)}:{args.verb}", method="POST", needs=("kind",))
         items = [answer]
     else:
-        answer = ask(args.url, f"/v1/advice/{quote(args.id)}")
+        answer = ask(args.url, f"/v1/advice/{quote(args.id)}", needs=("kind",))
         items = [answer]
     if args.json:
         print(json.dumps(answer))

@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.data is not None and not args.data.is_dir():
         raise ConfigError(f"--data {args.data} is not a folder", mend="Give the folder that holds the data sets")
+    if args.json is not None and str(args.json) != "-" and not args.json.parent.is_dir():
+        raise ConfigError(f"--json {args.json}: there is no folder {args.json.parent}", mend="Make it first")
     result = importlib.import_module(f"api.bench.{args.name}").run(args.data, progress=_progress, quick=args.quick)
     text = result.to_json()
     if args.json is not None and str(args.json) == "-":

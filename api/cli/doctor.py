@@ -17,12 +17,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show sources and what is missing. Exit code 4 when the service is not ready or a source is down."""
-    health = ask(args.url, "/v1/health")
-    print(json.dumps(health) if args.json else _text(health))
+    health = ask(args.url, "/v1/health", needs=("ready", "targets"))
+    plugins = ask(args.url, "/v1/plugins", needs=("items",))["items"]
+    print(json.dumps({**health, "plugins": plugins}) if args.json else _text(health, plugins))
     return 0 if health["ready"] and health["sources_up"] == health["sources_total"] else 4
 
 
-def _text(health: dict[str, Any]) -> str:
+def _text(health: dict[str, Any], plugins: list[dict[str, Any]]) -> str:
     state = colour("ready", "green") if health["ready"] else colour("not ready", "red")
     lines = [
         f"gpucast {health['version']}: {state}, {health['sources_up']} of {health['sources_total']} sources up, "
@@ -49,10 +50,28 @@ def _text(health: dict[str, Any]) -> str:
             f"\n{len(coarse)} sources change slower than every 5 s: iterations shorter than 4 times that stay invisible. "
             "Lower the exporter's collect interval (dcgm-exporter: --collect-interval, milliseconds)."
         )
+    lines += _troubles(health["targets"])
+    if plugins:
+        lines += ["", "plug-ins"]
+        lines += [f"  {one['seam']}: {one['name']} ({one['module']}) {_state(one)}" for one in plugins]
     if health["missing_fields"]:
         lines += ["", "fields no source gives"]
         lines += [f"  {name}: {cost}" for name, cost in sorted(health["missing_fields"].items())]
     return "\n".join(lines)
+
+
+def _troubles(targets: list[dict[str, Any]]) -> list[str]:
+    """What was ever wrong with a source, the newest sentence of each kind."""
+    told = [
+        f"  {target['source']}: {problem} x{target['findings'].get(problem, 0)}: {sentence}"
+        for target in targets
+        for problem, sentence in sorted(target["details"].items())
+    ]
+    return ["", "what was wrong with replies since the start", *told] if told else []
+
+
+def _state(plugin: dict[str, Any]) -> str:
+    return "is loaded" if plugin["loaded"] else colour(f"is left out: {plugin['error']}", "red")
 
 
 def _notes(target: dict[str, Any]) -> str:

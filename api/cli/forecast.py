@@ -19,10 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show every job, or one job in full. Exit code 4 when the one job has no forecast at all."""
     if args.job is None:
-        answer = ask(args.url, "/v1/jobs?limit=500")
+        answer = ask(args.url, "/v1/jobs?limit=500", needs=("items",))
         print(json.dumps(answer) if args.json else _overview(answer["items"]))
         return 0
-    answer = ask(args.url, f"/v1/jobs/{quote(args.job)}/forecast")
+    answer = ask(args.url, f"/v1/jobs/{quote(args.job)}/forecast", needs=("period", "metrics"))
     print(json.dumps(answer) if args.json else _detail(answer))
     nothing = absent(answer["period"]) and all(absent(path) for path in answer["metrics"].values())
     return 4 if nothing else 0

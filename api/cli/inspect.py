@@ -46,6 +46,7 @@ def _read(source: str) -> bytes:
     if source == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
     elif source.startswith(("http://", "https://")):
+        import http.client
         import urllib.error
         import urllib.request
 
@@ -56,15 +57,16 @@ def _read(source: str) -> bytes:
             data = error.read(MAX_BYTES + 1)
             if not data.lstrip().startswith(b"{"):
                 raise BadReply(source, f"answered with status {error.code}") from error
-        except (urllib.error.URLError, TimeoutError, OSError, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             raise SourceUnreachable(source, f"no answer ({getattr(error, 'reason', error)})") from error
     else:
         try:
             with Path(source).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ConfigError(
-                f"cannot read {source}: {error.strerror}", mend="Give a file, an http address, or -"
+                f"cannot read {source!r}: {getattr(error, 'strerror', None) or error}",
+                mend="Give a file, an http address, or -",
             ) from error
     if len(data) > MAX_BYTES:
         raise BadReply(source, f"larger than {MAX_BYTES // 2**20} MiB")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 
@@ -45,5 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _target(text: str) -> dict[str, str]:
-    url, _, node = text.partition("=") if "=" in text.rsplit("/", 1)[-1] else (text, "", "")
+    # The name of a host has no slash, no colon and no "&": what has is a query, which belongs to the address.
+    url, equals, node = text.rpartition("=")
+    if not equals or "?" in url or not re.fullmatch(r"[\w.-]+", node):
+        return {"url": text, "node": ""}
     return {"url": url, "node": node}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from api.http import accuracy, advice, health, jobs, links, metrics
+from api.http import accuracy, advice, health, jobs, links, metrics, plugins
 from api.http.answers import RenderedOnce
 from api.http.openapi import API_VERSION, DESCRIPTION, TITLE, describe
 from api.http.page import install_page
@@ -34,7 +34,7 @@ def create_app(reads: Reads, *, settings: HttpSettings | None = None) -> FastAPI
     app.state.reads = reads
     app.state.settings = chosen
     app.state.rendered = RenderedOnce()
-    for room in (jobs, links, advice, accuracy, health, metrics):
+    for room in (jobs, links, advice, accuracy, health, plugins, metrics):
         app.include_router(room.router)
     install_page(app)
     install_problem_handlers(app)

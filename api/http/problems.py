@@ -122,8 +122,10 @@ def install_problem_handlers(app: FastAPI) -> None:
 
     async def handle(request: Request, error: Exception) -> Response:
         problem = problem_of(error)
-        if problem.status >= 500:
-            _log.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=error)
+        if problem.status >= 500 and not isinstance(error, Problem):
+            # A probe that is told "not ready" is no fault; an expected error needs no traceback.
+            trace = None if isinstance(error, GpucastError) else error
+            _log.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=trace)
         return problem_response(problem, request.url.path)
 
     for kind in (Problem, RequestValidationError, HTTPException, GpucastError, Exception):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from forecast.advisor.types import Mode
+from telemetry.plugins import Plugin
 
 LOOPBACK_HOSTS: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
 """Host names a browser on this machine uses; anything else in ``Host`` is DNS rebinding."""
@@ -31,6 +32,7 @@ class HttpSettings:
         backend: name of the backend that would act, shown beside the mode.
         version: version of the build, for ``gpucast_build_info`` and ``/v1/health``.
         max_metric_series: most label sets of one family in ``/metrics``; the rest is counted as omitted.
+        plugins: what other packages bring, shown at ``/v1/plugins``.
     """
 
     allowed_hosts: frozenset[str] | None = LOOPBACK_HOSTS
@@ -39,6 +41,7 @@ class HttpSettings:
     backend: str = "dry_run"
     version: str = ""
     max_metric_series: int = 500
+    plugins: tuple[Plugin, ...] = ()
 
     @property
     def build_version(self) -> str:

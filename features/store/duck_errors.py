@@ -44,14 +44,15 @@ def _store_error(name: str, text: str) -> StoreError:
     holder = _HOLDER.search(text)
     if "lock on file" in lower:
         who = f"process {holder.group(1)}" if holder else "another process"
-        return StoreError(f"{name} is in use by {who}", mend="Stop it, or name another file with --store")
+        return StoreError(f"{name} is in use by {who}", mend="Stop it, or name another folder with --data-dir")
     if "newer version of duckdb" in lower or "database version" in lower:
         return StoreError(
             f"{name} was written by another DuckDB version", mend="Install the DuckDB that wrote it, or move it away"
         )
     if any(word in lower for word in _FULL):
         return StoreError(
-            f"{name} cannot be written: {_first_line(text)}", mend="Free disk space, or name another file with --store"
+            f"{name} cannot be written: {_first_line(text)}",
+            mend="Free disk space, or name another folder with --data-dir",
         )
     if "permission denied" in lower or "read-only" in lower or "cannot open file" in lower:
         return StoreError(

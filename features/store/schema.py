@@ -76,14 +76,14 @@ def _need_folder(path: Path) -> None:
     except OSError as error:
         raise StoreError(
             f"the folder {path.parent} of the store cannot be made ({error.strerror})",
-            mend="Make it, or name another with --store",
+            mend="Make it, or name another with --data-dir",
         ) from error
     if path.is_file() and path.stat().st_size == 0:
         path.unlink()  # A crash right after the file was made; DuckDB takes an empty file for a damaged one.
     if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
         raise StoreError(
             f"the folder {path.parent} of the store cannot be written",
-            mend="Give this user the right to write there, or name another with --store",
+            mend="Give this user the right to write there, or name another with --data-dir",
         )
 
 

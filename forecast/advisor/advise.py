@@ -90,7 +90,11 @@ def propose(
     errors: dict[str, str] = {}
     for name, rule in rules.items():
         try:
-            proposals.extend(rule(snapshot, forecasts, limits))
+            proposed = list(rule(snapshot, forecasts, limits))
+            strange = next((one for one in proposed if not isinstance(one, Advice)), None)
+            if strange is not None:
+                raise TypeError(f"it proposes {type(strange).__name__}, not Advice")
+            proposals.extend(proposed)
         except Exception as error:  # a third party's rule may fail in any way
             errors[name] = f"rule {name} failed: {type(error).__name__}: {error}"
     return proposals, errors

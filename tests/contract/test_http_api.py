@@ -38,6 +38,7 @@ GOOD: dict[str, str] = {
     "/v1/advice/{advice_id}:{verb}": "/v1/advice/a1f03c:approve",
     "/v1/accuracy": "/v1/accuracy",
     "/v1/health": "/v1/health",
+    "/v1/plugins": "/v1/plugins",
     "/-/healthy": "/-/healthy",
     "/-/ready": "/-/ready",
     "/livez": "/livez",

@@ -35,4 +35,5 @@ def target(value: TargetHealth) -> schemas.TargetOut:
         samples=value.samples,
         findings=dict(value.findings),
         last_error=value.last_error,
+        details=dict(value.details),
     )

@@ -18,7 +18,15 @@ from api.http.schemas.base import (
     Rfc3339,
     SkillOut,
 )
-from api.http.schemas.health import AccuracyList, AccuracyOut, HealthOut, ProbeOut, TargetOut
+from api.http.schemas.health import (
+    AccuracyList,
+    AccuracyOut,
+    HealthOut,
+    PluginList,
+    PluginOut,
+    ProbeOut,
+    TargetOut,
+)
 from api.http.schemas.jobs import (
     DutyCycleOut,
     JobForecastOut,
@@ -61,6 +69,8 @@ __all__ = [
     "PhaseSpan",
     "PhasesOut",
     "PlanOut",
+    "PluginList",
+    "PluginOut",
     "ProbeOut",
     "ProblemDocument",
     "QuantilePathOut",

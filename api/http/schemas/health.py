@@ -43,6 +43,7 @@ class TargetOut(Answer):
     samples: int = Field(description="Per reply.")
     findings: dict[str, int] = Field(description="What was wrong with its replies, counted since the start.")
     last_error: str = Field(description="A sentence; empty when fine.")
+    details: dict[str, str] = Field(description="Finding -> the newest sentence about it.")
 
 
 class HealthOut(Answer):
@@ -61,6 +62,26 @@ class HealthOut(Answer):
     sources_total: int
     targets: list[TargetOut]
     missing_fields: dict[str, str] = Field(description="Metric -> what its absence costs.")
+
+
+class PluginOut(Answer):
+    """What another package brings."""
+
+    seam: str = Field(description="`collectors`, `models`, `rules` or `backends`.")
+    name: str
+    module: str
+    distribution: str = Field(description="The package that brings it.")
+    version: str
+    loaded: bool
+    error: str = Field(description="Why it is left out; empty when it was loaded.")
+
+
+class PluginList(Answer):
+    """Plug-ins by seam and name."""
+
+    items: list[PluginOut]
+    next_cursor: str | None
+    total: int
 
 
 class ProbeOut(Answer):

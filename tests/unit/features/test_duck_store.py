@@ -184,7 +184,7 @@ def test_a_second_process_is_told_who_has_the_file(tmp_path: Path):
     )
     store.close()
     assert f"{path} is in use by process {os.getpid()}" in done.stdout
-    assert "Stop it, or name another file" in done.stdout
+    assert "Stop it, or name another folder" in done.stdout
 
 
 def _damage_header(path: Path) -> None:
