@@ -50,6 +50,7 @@ class Intake:
         self._storing: asyncio.Task[None] | None = None
         # One thread: DuckDB takes one writer, and a slow disk must not stop the loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._failed_in_a_row = 0
         self.problem = ""
         self.samples_total = 0
         self.stored_total = 0
@@ -68,7 +69,8 @@ class Intake:
         """Flush for ever; cancel to stop, then call ``close``."""
         spilled_s = self._now()
         while True:
-            await asyncio.sleep(self._flush_s)
+            # A store that refuses is asked less and less often: each try may have to read its log again.
+            await asyncio.sleep(self._flush_s * 2.0 ** min(self._failed_in_a_row, 5))
             await self.flush()
             if self._spill_after_s is not None and self._now() - spilled_s > max(60.0, self._spill_after_s / 12):
                 spilled_s = self._now()
@@ -85,9 +87,10 @@ class Intake:
         try:
             if batches:
                 self.stored_total += await self._in_thread(self._store.append, batches)
-                self.problem = ""
+                self.problem, self._failed_in_a_row = "", 0
         except Exception as error:  # whatever it is, the samples wait for the next try and the service goes on
             self._note(error)
+            self._failed_in_a_row += 1
             self._waiting = batches + self._waiting
             self._drop_oldest()
         finally:

@@ -30,7 +30,8 @@ class DuckStore:
 
     ``append`` is one transaction, so whatever it acknowledged survives ``kill -9``. A sample that comes twice is
     stored twice and read once; ``spill`` folds repeats when it moves samples to the cold partitions. One lock
-    guards the connection: threads may share a store, processes may not.
+    guards the connection: threads may share a store, processes may not. After a fault that DuckDB calls fatal, such
+    as a full disk at a checkpoint, the next call opens the file again.
 
     Args:
         path: database file, made when absent; None keeps everything in memory.
@@ -51,6 +52,7 @@ class DuckStore:
         self._ids = SeriesIds()
         self._book = AllocationBook()
         self._row = 0
+        self._broken = False
         try:
             self._load()
             self._resume_spills()
@@ -62,10 +64,28 @@ class DuckStore:
     def _using(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """The connection under the lock; DuckDB's errors come out as ours."""
         with self._lock:
+            self._mend()
             if self._connection is None:
                 raise StoreError(f"{self._name} is closed", mend="Open it again before use")
             with translated(self._name):
-                yield self._connection
+                try:
+                    yield self._connection
+                except duckdb.FatalException:
+                    self._broken = self.path is not None
+                    raise
+
+    def _mend(self) -> None:
+        """Open the file again after a fatal fault; DuckDB refuses every further call on the old connection.
+
+        Raises:
+            StoreError: it cannot be opened yet; the next call tries again.
+        """
+        if not self._broken or self._connection is None:
+            return
+        self._connection.close()
+        self._connection = open_database(self.path, self._name)
+        self._broken = False
+        self._load()
 
     @contextmanager
     def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -112,6 +132,7 @@ class DuckStore:
         filled = [batch for batch in batches if len(batch)]
         sightings = [sighting for batch in batches for sighting in batch.sightings]
         with self._lock:
+            self._mend()  # first: it loads the series anew, and the lines below count on them
             first_new = len(self._ids)
             try:
                 ids = [self._ids.of(batch) for batch in filled]
