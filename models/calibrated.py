@@ -10,7 +10,7 @@ from features.frame import Context
 from models.base import Forecaster
 from models.conformal import calibrate, lead_buckets
 from models.quantiles import Floats, keep_laws
-from models.rolling import past_origins, past_truth, row_classes
+from models.rolling import owners, past_origins, past_truth, row_classes
 from models.saved import read_state, write_state
 
 
@@ -41,7 +41,7 @@ class Calibrated:
             return cube
         past = np.stack([self.inner.predict(context.until(column), horizon) for column in columns])
         truth = past_truth(context.values, columns, horizon)
-        cube = calibrate(cube, past, truth, row_classes(context), lead_buckets(horizon))
+        cube = calibrate(cube, past, truth, row_classes(context), lead_buckets(horizon), owners(context))
         return keep_laws(cube, context.low, context.high)
 
     def save(self, folder: Path) -> None:

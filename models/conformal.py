@@ -21,9 +21,19 @@ from models.quantiles import LEVEL_ARRAY, MEDIAN, Floats, sample_quantiles
 
 STRETCHES: tuple[float, ...] = (0.85, 0.92, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 STRETCH_PRIOR = 60.0
-"""Past forecasts of a class at which half of the wanted stretch (in logarithm) is applied."""
+"""Past forecasts of a class at which half of its own wanted stretch (in logarithm) is applied; the rest is its job's."""
+JOB_PRIOR = 24.0
+"""Past forecasts of a job, over all of its metrics, at which half of the stretch that suits them all is applied."""
 SHIFT_PRIOR = 30.0
 """Scores of a class and bucket at which half of the wanted shift is applied."""
+COVERAGE_COST = 0.03
+"""A stretch may cost this share more loss than the cheapest one if the interval then covers what it claims."""
+NOMINAL_MISS = 0.1
+"""Share of truths that lie beyond either end of the 80 % interval."""
+LEAST_MISS = 0.06
+"""Share of misses that is asked for at least, however few scores there are."""
+TENTH, NINETIETH = 1, MEDIAN - 2
+"""Where the ends of the 80 % interval lie in the lower and in the upper half."""
 LOWER, UPPER = slice(0, MEDIAN), slice(MEDIAN + 1, len(LEVEL_ARRAY))
 TAILS = (0, len(LEVEL_ARRAY) - 1)
 TAIL_LEVELS = (0.01, 0.99)
@@ -39,7 +49,14 @@ def lead_buckets(horizon: int) -> NDArray[np.intp]:
     return result
 
 
-def calibrate(cube: Floats, past: Floats, truth: Floats, rows: NDArray[np.intp], bucket: NDArray[np.intp]) -> Floats:
+def calibrate(
+    cube: Floats,
+    past: Floats,
+    truth: Floats,
+    rows: NDArray[np.intp],
+    bucket: NDArray[np.intp],
+    owner: NDArray[np.intp] | None = None,
+) -> Floats:
     """The cube with its spread set by past errors; quantiles stay in order.
 
     Args:
@@ -48,13 +65,28 @@ def calibrate(cube: Floats, past: Floats, truth: Floats, rows: NDArray[np.intp],
         truth: (n_origins, n, horizon) what came; NaN where missing or not known yet at the cutoff.
         rows: (n,) class number of each row.
         bucket: (horizon,) bucket number of each lead.
+        owner: (n,) number of each row's job, from which a class with little evidence borrows; one job when None.
     """
-    factor = stretch_factors(past, truth, rows)
+    return calibrate_both(cube, past, truth, rows, bucket, owner)[0]
+
+
+def calibrate_both(
+    cube: Floats,
+    past: Floats,
+    truth: Floats,
+    rows: NDArray[np.intp],
+    bucket: NDArray[np.intp],
+    owner: NDArray[np.intp] | None = None,
+) -> tuple[Floats, Floats]:
+    """The cube and the past cubes, both with the spread that the past errors ask for; arguments as ``calibrate``."""
+    factor = stretch_factors(past, truth, rows, owner)
     cube, past = stretch(cube, factor[rows]), stretch(past, factor[rows])
     scale = row_scale(past)
     shift = tail_shifts(past, truth, rows, bucket, scale)[rows][:, bucket] * scale[:, None, None]
-    cube[..., TAILS] += shift
-    return np.sort(cube, axis=-1)
+    for said in (cube, past):
+        said[..., TAILS] += shift
+        said.sort(axis=-1)
+    return cube, past
 
 
 def stretch(cube: Floats, factor: Floats) -> Floats:
@@ -67,8 +99,15 @@ def stretch(cube: Floats, factor: Floats) -> Floats:
     return result
 
 
-def stretch_factors(past: Floats, truth: Floats, rows: NDArray[np.intp]) -> Floats:
-    """(n_classes, 2) factor for the lower and the upper half, 1 where nothing is known."""
+def stretch_factors(
+    past: Floats, truth: Floats, rows: NDArray[np.intp], owner: NDArray[np.intp] | None = None
+) -> Floats:
+    """(n_classes, 2) factor for the lower and the upper half, 1 where nothing is known.
+
+    A class is believed as far as it has past forecasts of its own; the rest of its factor is the one that suits all
+    classes of its job, each counted by the share of its own loss that a factor costs or saves.
+    """
+    owner = np.zeros(rows.size, np.intp) if owner is None else owner
     n_classes = int(rows.max()) + 1
     thin = max(1, past.shape[2] // 12)
     # Neighbouring leads err together, so every few of them tell as much as all.
@@ -76,20 +115,53 @@ def stretch_factors(past: Floats, truth: Floats, rows: NDArray[np.intp]) -> Floa
     scale = row_scale(past)[None, :, None]
     error = (truth - past[..., MEDIAN]) / scale
     known = np.isfinite(error)
+    job = np.zeros(n_classes, np.intp)
+    job[rows] = owner
     forecasts = np.bincount(rows, known.any(axis=2).sum(axis=0), n_classes)
-    trust = forecasts / (forecasts + STRETCH_PRIOR)
+    count = np.bincount(rows, known.sum(axis=(0, 2)), n_classes).astype(np.float64)
+    of_job = np.bincount(job, forecasts)[job]
+    own_trust, job_trust = forecasts / (forecasts + STRETCH_PRIOR), of_job / (of_job + JOB_PRIOR)
+    # Split conformal prediction with n scores covers as asked at the level (1 - miss)(n + 1) / n. Rows err together, so
+    # that only the points of one row count as independent.
+    independent = np.bincount(job, count)[job] / np.bincount(owner)[job]
+    target = np.maximum(NOMINAL_MISS - (1.0 - NOMINAL_MISS) / np.maximum(independent, 1.0), LEAST_MISS)
     factors = np.ones((n_classes, 2))
     for side, part in enumerate((LOWER, UPPER)):
         offset = (past[..., part] - past[..., MEDIAN : MEDIAN + 1]) / scale[..., None]
         level = LEVEL_ARRAY[part]
-        cost = np.empty((len(STRETCHES), n_classes))
+        cost, missed = np.empty((2, len(STRETCHES), n_classes))
         for k, wide in enumerate(STRETCHES):
             miss = error[..., None] - wide * offset
             loss = np.maximum(level * miss, (level - 1.0) * miss).sum(axis=-1)
             cost[k] = np.bincount(rows, np.where(known, loss, 0.0).sum(axis=(0, 2)), n_classes)
-        wanted = np.asarray(STRETCHES)[np.argmin(cost + 1e-9 * np.abs(np.log(STRETCHES))[:, None], axis=0)]
-        factors[:, side] = np.exp(trust * np.log(wanted))
+            past_end = miss[..., TENTH] < 0 if part is LOWER else miss[..., NINETIETH] > 0
+            missed[k] = np.bincount(rows, (past_end & known).sum(axis=(0, 2)), n_classes)
+        relative = forecasts * cost / np.maximum(cost[STRETCHES.index(1.0)], 1e-12)
+        shared, shared_missed, shared_count = (_by_job(part, job) for part in (relative, missed, count[None]))
+        own_wish = _wished(cost, missed / np.maximum(count, 1), target)
+        job_wish = _wished(shared, shared_missed / np.maximum(shared_count, 1), target)
+        factors[:, side] = np.exp(own_trust * own_wish + (1.0 - own_trust) * job_trust * job_wish)
     return factors
+
+
+def _by_job(values: Floats, job: NDArray[np.intp]) -> Floats:
+    """(k, n_classes) -> (k, n_classes): the sum over all classes of each class's job."""
+    return np.stack([np.bincount(job, row)[job] for row in values])
+
+
+def _wished(cost: Floats, missed: Floats, target: Floats) -> Floats:
+    """(n,) logarithm of the stretch whose share of misses is nearest to the target among those that cost little.
+
+    Args:
+        cost: (n_stretches, n) loss.
+        missed: (n_stretches, n) share of truths beyond the tenth or the ninetieth percentile.
+        target: (n,) share wanted.
+    """
+    stretches = np.log(np.asarray(STRETCHES))
+    allowed = cost <= (1.0 + COVERAGE_COST) * cost.min(axis=0) + 1e-12
+    away = np.abs(missed - target) + 1e-6 * np.abs(stretches)[:, None]
+    result: Floats = stretches[np.argmin(np.where(allowed, away, np.inf), axis=0)]
+    return result
 
 
 def row_scale(past: Floats) -> Floats:

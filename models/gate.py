@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from features.frame import Context
 from models.base import Forecaster
-from models.conformal import calibrate, lead_buckets
+from models.conformal import calibrate_both, lead_buckets
 from models.metrics import HIGH80, HIGH95, LOW80, LOW95, inside
 from models.persistence import Persistence
 from models.quantiles import Floats, keep_laws, last_observed
 from models.regime import quiet_moments
-from models.rolling import POINTS_BEFORE_AN_ORIGIN, blend, past_origins, row_classes
+from models.rolling import POINTS_BEFORE_AN_ORIGIN, blend, owners, past_origins, row_classes
 from models.saved import read_state, write_state
 from models.seasonal_naive import SeasonalNaive
 from models.served import INSUFFICIENT_HISTORY, OK, ServedForecast
@@ -93,13 +93,14 @@ class Served:
             return self._naive(context, now[0], present, needed)
         quiet = quiet_moments(context.values)
         classes = row_classes(context, quiet[:, -1])
+        owner = owners(context)
         alike = np.stack([quiet[:, column - 1] == quiet[:, -1] for column in columns])  # (r, n)
         bucket = lead_buckets(horizon)
         trial = try_candidates(asked, context, horizon, columns, alike, classes)
         heard = np.where(alike[:, :, None], trial.truth, np.nan)
-        served = calibrate(blend(now, trial.weight, bucket), trial.blended, heard, classes, bucket)
-        naive = calibrate(now[0], trial.past[:, 0], heard, classes, bucket)
-        return _gate(asked, context, served, naive, trial, present, needed)
+        served, shown = calibrate_both(blend(now, trial.weight, bucket), trial.blended, heard, classes, bucket, owner)
+        naive, plain = calibrate_both(now[0], trial.past[:, 0], heard, classes, bucket, owner)
+        return _gate(asked, context, (served, shown), (naive, plain), trial, present, needed)
 
     def _asked(self, context: Context) -> tuple[Forecaster, ...]:
         """The candidates for this context."""
@@ -159,19 +160,22 @@ class Served:
 def _gate(
     candidates: Sequence[Forecaster],
     context: Context,
-    served: Floats,
-    naive: Floats,
+    served: tuple[Floats, Floats],
+    naive: tuple[Floats, Floats],
     trial: Trial,
     present: NDArray[np.int64],
     needed: NDArray[np.int64],
 ) -> ServedForecast:
-    """Let the blend through where it earned it; persistence elsewhere; the constant where nothing ever moved."""
+    """Let the blend through where it earned it; persistence elsewhere; the constant where nothing ever moved.
+
+    ``served`` and ``naive`` are each what is said now, and what would have been said at past origins.
+    """
     constant = _constant(context.values)
     short = (present < needed) & ~constant
     use = (trial.skill > 0) & ~constant & (present >= POINTS_BEFORE_AN_ORIGIN)
-    values = np.where(use[:, None, None], served, naive)
+    values = np.where(use[:, None, None], served[0], naive[0])
     values = np.where(constant[:, None, None], last_observed(context.values)[:, None, None], values)
-    shown = np.where(use[None, :, None, None], trial.blended, trial.past[:, 0])
+    shown = np.where(use[None, :, None, None], served[1], naive[1])
     words = [
         _words(candidates, trial.weight[:, i].mean(axis=1), bool(use[i]), bool(constant[i]))
         for i in range(context.n_series)

@@ -69,6 +69,8 @@ def quiet_moments(values: Floats) -> NDArray[np.bool_]:
     moved[:, 1:] = np.diff(values, axis=1) != 0
     total = np.cumsum(moved, axis=1)
     still = np.zeros(values.shape, bool)
+    if values.shape[1] < QUIET_POINTS:
+        return still
     k = QUIET_POINTS - 1
     still[:, k:] = total[:, k:] == total[:, : values.shape[1] - k]
     return still

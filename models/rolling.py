@@ -26,7 +26,8 @@ OWN_EVIDENCE = 0.3
 def past_origins(n_points: int, horizon: int, most: int) -> list[int]:
     """Columns at which past forecasts are made, newest first; the newest ones are scored on their near leads only."""
     stride = max(1, horizon // 3)
-    least = max(POINTS_BEFORE_AN_ORIGIN, n_points * 3 // 5)
+    # A short context goes back to an origin whose whole horizon has been seen.
+    least = max(POINTS_BEFORE_AN_ORIGIN, min(n_points * 3 // 5, n_points - horizon))
     columns = [n_points - stride * (k + 1) for k in range(most)]
     return [column for column in columns if column >= least]
 
@@ -37,18 +38,28 @@ def past_truth(values: Floats, columns: Sequence[int], horizon: int) -> Floats:
     return np.stack([padded[:, column : column + horizon] for column in columns])
 
 
+def owners(context: Context) -> NDArray[np.intp]:
+    """(n,) number of each row's job for the sharing of evidence: one for all where a class spans all owners."""
+    numbers = np.unique(context.group, return_inverse=True)[1]
+    result: NDArray[np.intp] = np.zeros_like(numbers) if _spans_owners(context) else numbers
+    return result
+
+
+def _spans_owners(context: Context) -> bool:
+    """Whether most owners have only a row or two of a metric, as pods have."""
+    groups = context.group.tolist()
+    pairs = set(zip(groups, context.metric, strict=True))
+    return len(set(groups)) >= MANY_OWNERS and context.n_series < ROWS_FOR_A_CLASS * len(pairs)
+
+
 def row_classes(context: Context, quiet: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
     """(n,) number of each row's class: same job, same metric, and both quiet or both busy.
 
     Where most owners have only a row or two of a metric, as pods have, a class spans all owners.
     """
     state = [False] * context.n_series if quiet is None else quiet.tolist()
-    owners = context.group.tolist()
-    pairs = set(zip(owners, context.metric, strict=True))
-    if len(set(owners)) >= MANY_OWNERS and context.n_series < ROWS_FOR_A_CLASS * len(pairs):
-        owners = [0] * context.n_series
     seen: dict[tuple[int, str, bool], int] = {}
-    keys = zip(owners, context.metric, state, strict=True)
+    keys = zip(owners(context).tolist(), context.metric, state, strict=True)
     return np.array([seen.setdefault(key, len(seen)) for key in keys], np.intp)
 
 

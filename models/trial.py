@@ -20,6 +20,9 @@ PRIORS: dict[str, float] = {"persistence": 1.3, "level": 1.6, "regime": 1.4}
 the recorded runs."""
 UNLIKE_WEIGHT = 0.1
 """Weight of a past origin at which the row was busy and is quiet now, or the other way round."""
+MATURE_SHARE, MATURITY = 0.75, 8.0
+"""A past origin that knew less than this share of today's points counts by the ratio to this power: candidates were less
+able then."""
 SHARPNESS = 24.0
 """Blend weight of a candidate is (its loss / persistence's loss) to the minus this; near a choice of the best."""
 
@@ -73,14 +76,17 @@ def try_candidates(
         past[r, :, :, :known] = ask(candidates, context.until(column), known)
         past[r, :, :, known:] = past[r, :, :, known - 1 : known]
     truth = past_truth(context.values, columns, horizon)
-    loss = bucket_losses(past, truth, bucket, np.where(alike, 1.0, UNLIKE_WEIGHT))
+    mature = np.minimum(1.0, np.asarray(columns, np.float64) / (MATURE_SHARE * context.n_points)) ** MATURITY
+    loss = bucket_losses(past, truth, bucket, np.where(alike, 1.0, UNLIKE_WEIGHT) * mature[:, None])
     prior = np.array([PRIORS.get(candidate.name, 1.0) for candidate in candidates])
     weight = blend_weights(loss, classes, SHARPNESS, faded_prior(prior, truth, classes))
     blended = np.stack([blend(said, weight, bucket) for said in past])
     known_truth = np.isfinite(truth)
     scored = known_truth.sum(axis=(0, 2))
-    mine = np.where(known_truth, quantile_loss(blended, truth), 0.0).sum(axis=(0, 2))
-    naive = np.where(known_truth, quantile_loss(past[:, 0], truth), 0.0).sum(axis=(0, 2))
+    mine, naive = (
+        np.einsum("rnh,r->n", np.where(known_truth, quantile_loss(said, truth), 0.0), mature)
+        for said in (blended, past[:, 0])
+    )
     return Trial(past, blended, truth, weight, shrunk_skill(mine, naive, scored, classes), scored)
 
 
