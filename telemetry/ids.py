@@ -124,12 +124,82 @@ class JobId:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class CommunicatorId:
+    """A group of ranks that NCCL or RCCL moves data between.
+
+    Args:
+        name: what the program called it; ``unknown`` when nothing tells. Colons become ``_``.
+        hash: NCCL's own hash such as ``0x7f8c496ae9f661``, or what stands for it where a source prints none.
+    """
+
+    name: str
+    hash: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name.replace(":", "_") or "unknown")
+        object.__setattr__(self, "hash", self.hash.replace(":", "_"))
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.hash}"
+
+    @classmethod
+    def parse(cls, text: str) -> CommunicatorId:
+        """Read the text form back.
+
+        Raises:
+            SchemaError: not two parts.
+        """
+        parts = text.split(":")
+        if len(parts) != 2 or not all(parts):
+            raise SchemaError(f"{text!r} is not a communicator id", mend="Write it as name:hash")
+        return cls(*parts)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CollectiveId:
+    """One operation of a communicator, over all of its ranks or as one member saw it.
+
+    Args:
+        communicator: whose.
+        operation: ``AllReduce``, ``Send`` and so on.
+        member: the rank, or ``GPU0@node`` where a source tells no rank; empty for all ranks together.
+        detail: message size and algorithm where a source splits by them; empty otherwise.
+    """
+
+    communicator: CommunicatorId
+    operation: str
+    member: str = ""
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("operation", "member", "detail"):
+            object.__setattr__(self, name, getattr(self, name).replace(":", "_"))
+
+    def __str__(self) -> str:
+        tail = f":{self.member}:{self.detail}" if self.detail else f":{self.member}" if self.member else ""
+        return f"{self.communicator}:{self.operation}{tail}"
+
+    @classmethod
+    def parse(cls, text: str) -> CollectiveId:
+        """Read the text form back.
+
+        Raises:
+            SchemaError: not three to five parts.
+        """
+        parts = text.split(":")
+        if not 3 <= len(parts) <= 5 or not all(parts[:3]):
+            mend = "Write it as name:hash:operation, with :member and :detail behind where there are such"
+            raise SchemaError(f"{text!r} is not a collective id", mend=mend)
+        return cls(CommunicatorId(parts[0], parts[1]), *parts[2:])
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class SeriesKey:
     """One time series: a catalogue metric of one entity.
 
     Args:
         metric: ``Metric.name`` from the catalogue.
-        entity: text form of a GpuId, LinkId, NodeId or JobId, as the metric's level says.
+        entity: text form of a GpuId, LinkId, NodeId, JobId, CommunicatorId or CollectiveId, as the metric's level says.
     """
 
     metric: str
