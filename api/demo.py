@@ -33,12 +33,14 @@ POLL_S = 0.25
 WARN_AT = 0.6
 APPROVE_AFTER_S = 14.0
 """An advice is watched for so long before it is approved: three or four bursts of the colliding pair."""
+PHASE_SLACK_S = 0.5
+"""A gauge is a mean over the exporter's last refresh of 0.5 s, so it tells of a moment that long ago."""
 SLACK_S = 0.5
 """A burst is announced in time when it is placed this near; counters are read three times a second."""
 PERIOD_TOLERANCE = 0.03
 """Half of it is the job's own jitter over the few iterations seen by then."""
-DEADLINE_S = 86.0
-PERIOD_BY_S = 45.0
+DEADLINE_S = {"standing": 86.0, "drift": 135.0}
+"""Jobs that slide into each other need half a minute before they collide, and as long to settle on one pace."""
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class JobFinding:
     found_after_s: float | None
     phase: str
     phase_ratio: float | None
-    true_phase: str
+    phase_right_ratio: float | None
     next_lull_in_s: float | None
     skill: float | None
     coverage80: float | None
@@ -75,6 +77,8 @@ class DemoReport:
     warned_link: str = ""
     warned_at_s: float | None = None
     warned_probability: float | None = None
+    first_lead_s: float | None = None
+    """From the warning to the first overload the link ever had; None where it had been overloaded before."""
     overloads: int = 0
     announced: int = 0
     lead_s: float | None = None
@@ -158,7 +162,7 @@ async def run_demo(
             sock = bind(settings.host, settings.port)
             page = f"http://{settings.host}:{sock.getsockname()[1]}"
             built = build(settings)
-            watch = _Watch(built.service, base_url, began_s, say)
+            watch = _Watch(built.service, base_url, began_s, began_s + DEADLINE_S[onset], say)
             say(f"simulated cluster at {base_url}; page at {page}")
             async with running(built, sock) as service:
                 await watch.until_done(service)
@@ -171,10 +175,11 @@ async def run_demo(
 class _Watch:
     """Looks at the service as it works, and notes what it said when."""
 
-    def __init__(self, service: Service, base_url: str, began_s: float, say: Say) -> None:
+    def __init__(self, service: Service, base_url: str, began_s: float, until_s: float, say: Say) -> None:
         self._service = service
         self._base_url = base_url
         self._began_s = began_s
+        self._until_s = until_s
         self._say_line = say
         self._truth: dict[str, Any] = {}
         self._found: dict[str, JobFinding] = {}
@@ -185,6 +190,9 @@ class _Watch:
         """Link -> (when it was said, when it was to be overloaded), one per step of a path."""
         self._rounds_s: dict[str, float] = {}
         self._offered_s: float | None = None
+        self._true_phases: dict[str, list[tuple[float, str]]] = {}
+        self._phases_said: dict[str, dict[float, str]] = {}
+        """Job -> time of the data -> the phase that was said of it."""
         self.report = DemoReport()
 
     def _elapsed_s(self) -> float:
@@ -195,7 +203,7 @@ class _Watch:
 
     async def until_done(self, service: asyncio.Task[None]) -> None:
         """Watch until everything was shown, or time is up, or the service ended."""
-        while not service.done() and self._elapsed_s() < DEADLINE_S:
+        while not service.done() and time.monotonic() < self._until_s:
             await asyncio.sleep(POLL_S)
             self._truth = await asyncio.to_thread(_truth, self._base_url)
             self._look_at_jobs()
@@ -213,8 +221,12 @@ class _Watch:
             self.report.first_forecast_s = self._elapsed_s()
             self._say(f"first forecast: {len(jobs)} jobs seen")
         truth = {job["id"]: job for job in self._truth["jobs"]}
+        for name, job in truth.items():
+            self._true_phases.setdefault(name, []).append((self._truth["now_s"], job["phase"]))
         for forecast in jobs:
             name = str(forecast.job)
+            if isinstance(forecast.phase, PhaseNow):
+                self._phases_said.setdefault(name, {})[forecast.data_at_s] = str(forecast.phase.phase)
             if not isinstance(forecast.period, Period) or name not in truth:
                 continue
             first = self._found.get(name)
@@ -239,7 +251,7 @@ class _Watch:
             found_after_s=self._elapsed_s(),
             phase=str(phase.phase) if isinstance(phase, PhaseNow) else "-",
             phase_ratio=phase.probabilities[phase.phase] if isinstance(phase, PhaseNow) else None,
-            true_phase=truth["phase"],
+            phase_right_ratio=None,
             next_lull_in_s=lull.start_s - forecast.made_at_s if isinstance(lull, Lull) else None,
             skill=None,
             coverage80=None,
@@ -326,12 +338,24 @@ class _Watch:
                 known = self._found[name]
                 finding.true_period_s, finding.found_period_s = known.true_period_s, known.found_period_s
                 finding.found_after_s = known.found_after_s
+            finding.phase_right_ratio = self._phases_right(name)
             mine = [row for row in rows if row.subject == name and row.scored]
             if mine:
                 finding.skill = float(np.median([row.skill for row in mine]))
                 finding.coverage80 = float(np.mean([row.coverage80 for row in mine if row.coverage80 is not None]))
                 finding.scored = sum(row.scored for row in mine)
             self.report.jobs.append(finding)
+
+    def _phases_right(self, name: str) -> float | None:
+        """Share of looks at which the phase said of the newest data was the true one, within one refresh."""
+        truth = self._true_phases.get(name, [])
+        at_s = np.array([at for at, _ in truth])
+        right = []
+        for data_s, said in self._phases_said.get(name, {}).items():
+            near = np.flatnonzero(np.abs(at_s - data_s) <= PHASE_SLACK_S)
+            if near.size:
+                right.append(any(truth[i][1] == said for i in near))
+        return float(np.mean(right)) if right else None
 
     def _close_links(self) -> None:
         report = self.report
@@ -346,6 +370,8 @@ class _Watch:
                 continue
             report.warned_link, report.warned_at_s, report.warned_probability = name, warned_s, probability
             report.causes, report.overloads = list(causes), len(bursts)
+            ever_s = min(over["start_s"] for over in self._truth["overloads"] if over["link"] == name)
+            report.first_lead_s = ever_s - warned_s if ever_s > warned_s else None
             self._score_announcements(name, bursts, until_s)
             break
         if report.applied_at_s is not None and report.warned_link and report.advice is not None:

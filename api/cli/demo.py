@@ -76,14 +76,14 @@ def _report(report: Any) -> str:
             "-" if job.error_ratio is None else f"{job.error_ratio:.1%}",
             seconds(job.found_after_s),
             f"{job.phase} {percent(job.phase_ratio)}",
-            job.true_phase,
+            percent(job.phase_right_ratio),
             seconds(job.next_lull_in_s, sign=True),
             "-" if job.skill is None else f"{job.skill:+.2f}",
             percent(job.coverage80),
         ]
         for job in report.jobs
     ]
-    head = ["job", "true period", "found", "error", "after", "phase now", "true phase", "next lull", "skill", "cov80"]
+    head = ["job", "true period", "found", "error", "after", "phase now", "phase right", "next lull", "skill", "cov80"]
     lines = ["", table(head, rows), "(skill against persistence, live: 0 is persistence, 1 is perfect)", ""]
     if report.lead_s is not None:
         lines += [
@@ -92,6 +92,10 @@ def _report(report: Any) -> str:
             f"false alarms on other links: {report.false_alarms}",
             f"causes      {', '.join(report.causes)}",
         ]
+        if report.first_lead_s is not None:
+            lines.append(
+                f"first ever  warned {seconds(report.first_lead_s)} before the link was overloaded for the first time"
+            )
     if report.advice is not None:
         advice, grade = report.advice.advice, report.advice.grade
         lines.append(f"advice      {advice.kind} {advice.job}: {advice.reason}")
