@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
     inspection = inspect_source(_read(args.source), args.source)
     print(json.dumps(_as_json(inspection)) if args.json else _text(inspection, args.limit))
-    return 0 if any(row.value is not None for row in inspection.rows) else 4
+    return 0 if inspection.facts or any(row.value is not None for row in inspection.rows) else 4
 
 
 def _read(source: str) -> bytes:
@@ -94,6 +94,7 @@ def _as_json(inspection: Inspection) -> dict[str, Any]:
             {"problem": str(finding.problem), "detail": finding.detail, "count": finding.count}
             for finding in inspection.findings
         ],
+        "facts": list(inspection.facts),
     }
 
 
@@ -106,6 +107,8 @@ def _text(inspection: Inspection, limit: int) -> str:
         lines += ["", table(["metric", "of", "value", "owner"], [_row(row) for row in shown])]
     if len(shown) < len(inspection.rows):
         lines.append(f"... {len(inspection.rows) - len(shown)} more rows; --limit 0 shows all")
+    if inspection.facts:
+        lines += ["", *inspection.facts]
     if inspection.findings:
         lines += ["", "what was wrong or left out"]
         lines += [f"  {finding.problem} x{finding.count}: {finding.detail}" for finding in inspection.findings]
