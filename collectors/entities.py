@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from telemetry.catalogue import EXPORTER_POD_HINT, TEXT_BLANKS, Level, Metric
+from telemetry.catalogue import EXPORTER_POD_HINT, TEXT_BLANKS, Level, Metric, Source
 from telemetry.ids import GpuId, LinkId
 
 _UUID_LABELS = ("UUID", "uuid", "gpu_uuid")
@@ -57,12 +57,19 @@ def gpu_of(labels: Mapping[str, str], place: Place) -> GpuId | None:
     """The device of a GPU line, None when its UUID or its host is unknown."""
     uuid = uuid_of(labels)
     node = _gpu_node(labels, place)
-    return GpuId(node, uuid, labels.get("GPU_I_ID", "")) if uuid and node else None
+    return GpuId(node, uuid, labels.get("GPU_I_ID", "") or _amd_partition(labels)) if uuid and node else None
 
 
 def uuid_of(labels: Mapping[str, str]) -> str:
-    """The card's UUID; empty when a line names none."""
-    return next((labels[name] for name in _UUID_LABELS if labels.get(name)), "")
+    """The card's UUID, or its serial number where an AMD exporter names that alone; empty when a line names none."""
+    uuid = next((labels[name] for name in _UUID_LABELS if labels.get(name)), "")
+    return uuid or (labels.get("serial_number", "") if labels.get("gpu_id") else "")
+
+
+def _amd_partition(labels: Mapping[str, str]) -> str:
+    """The slice of an AMD card; partition 0 speaks for the card, for it alone has the card's power and activity."""
+    partition = labels.get("gpu_partition_id", "")
+    return "" if partition == "0" else partition
 
 
 def link_of(labels: Mapping[str, str], place: Place) -> LinkId | None:
@@ -75,17 +82,54 @@ def link_of(labels: Mapping[str, str], place: Place) -> LinkId | None:
     return LinkId(f"{node}:{device}", port, "nic") if node and device and port else None
 
 
-def entity_of(metric: Metric, labels: Mapping[str, str], place: Place) -> str:
-    """Text form of what a sample belongs to, as the metric's level says; empty when it cannot be told."""
+def entity_of(metric: Metric, labels: Mapping[str, str], place: Place, source: Source | None = None) -> str:
+    """Text form of what a sample belongs to, as the metric's level says; empty when it cannot be told.
+
+    Args:
+        metric: what the line is about.
+        labels: of the line.
+        place: what is known of the target.
+        source: tells which label names the lane or the host's device.
+    """
     if metric.level is Level.PORT:
         link = link_of(labels, place)
         return "" if link is None else str(link)
+    if metric.level is Level.NODE:
+        return host_name(labels, place)
+    if metric.level in (Level.LANE, Level.HOST_DEVICE):
+        return _part_of(metric.level, labels, place, source)
     if metric.level in (Level.GPU, Level.DEVICE):
         gpu = gpu_of(labels, place)
         if gpu is None:
             return ""
         return str(gpu.card if metric.level is Level.GPU else gpu)
     return ""
+
+
+def part_of(metric: Metric, name: str, labels: Mapping[str, str]) -> str:
+    """Which part of a number that is to be added up a line gives; empty where the line gives the whole."""
+    if not metric.parts:
+        return ""
+    return "|".join(name if label == "__name__" else labels.get(label, "") for label in metric.parts)
+
+
+def host_name(labels: Mapping[str, str], place: Place) -> str:
+    """Host that a line is about; empty when nothing tells it."""
+    return _gpu_node(labels, place)
+
+
+def _part_of(level: Level, labels: Mapping[str, str], place: Place, source: Source | None) -> str:
+    """A card's lane or a host's device: ``owner:name``, without colons in the name."""
+    try:
+        name = (source.device if source else "").format_map(labels).replace(":", "_")
+    except KeyError:  # the label that would name it is absent
+        return ""
+    if level is Level.HOST_DEVICE:
+        owner = host_name(labels, place)
+    else:
+        gpu = gpu_of(labels, place)
+        owner = "" if gpu is None else str(gpu.card)
+    return f"{owner}:{name}" if owner and name else ""
 
 
 def _gpu_node(labels: Mapping[str, str], place: Place) -> str:

@@ -49,7 +49,7 @@ class FieldMapper:
         printed = page.value[plan.rows]
         value, reason = judge(printed, plan.limits)
         self._mark_first_readings(plan, page, printed, reason)
-        _mark_not_measured(plan, page, reason)
+        _mark_not_measured(plan, page, printed, reason)
         value[reason != 0] = np.nan
         findings += self._findings_of_values(plan, page, reason)
         at_s = np.full(printed.shape, received_s) if page.at_s is None else page.at_s[plan.rows]
@@ -123,10 +123,12 @@ class FieldMapper:
         return found
 
 
-def _mark_not_measured(plan: PagePlan, page: ParsedPage, reason: CodeArray) -> None:
+def _mark_not_measured(plan: PagePlan, page: ParsedPage, printed: FloatArray, reason: CodeArray) -> None:
     """Fields that the device cannot give, and everything but the state of a port that is down."""
     if plan.never_measured.any():
         reason[plan.never_measured] = Reason.NOT_MEASURED
+    if plan.zero_unmeasured.any():
+        reason[plan.zero_unmeasured & (printed == 0)] = Reason.NOT_MEASURED
     if plan.state_row.size and (plan.state_row >= 0).any():
         state = page.value[plan.state_row]
         down = (plan.state_row >= 0) & np.isfinite(state) & (state != ACTIVE_PORT_STATE)

@@ -8,24 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.attribution import BUSY_METRICS, Owner, OwnerRules, owner_of, sharers_of
-from collectors.entities import Place, clean_labels, entity_of, gpu_of, uuid_of
+from collectors.entities import Place, clean_labels, entity_of, gpu_of, part_of, uuid_of
 from collectors.exposition import Layout
 from collectors.quality import Limits
-from telemetry.catalogue import (
-    BY_FIELD,
-    IGNORED_FIELDS,
-    NODE_NAME_FIELD,
-    PART_LABELS,
-    UPLINK_FIELD,
-    Kind,
-    Level,
-    Metric,
-    Source,
-)
+from telemetry.catalogue import NODE_NAME_FIELD, UPLINK_FIELD, Level, Metric, Source, left_out, meaning_of
 from telemetry.ids import GpuId, JobId, SeriesKey
 from telemetry.samples import Finding, IntArray, Problem
 
 _STATE_METRICS = ("port_state_id", "port_physical_state_id")
+_OF_A_GPU = (Level.GPU, Level.DEVICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +41,7 @@ class PagePlan:
         limits: n rows of the catalogue's rules.
         zero_first: (n,) True where the first zero means "no earlier reading".
         never_measured: (n,) True where the device cannot give the field.
+        zero_unmeasured: (n,) True where a 0 means that the device cannot give the field.
         state_row: (n,) page line that tells the state of the row's port; -1 where there is none.
         same_a: page lines that ought to repeat the number of ``same_b``.
         same_b: see ``same_a``.
@@ -66,6 +58,7 @@ class PagePlan:
     limits: Limits
     zero_first: NDArray[np.bool_]
     never_measured: NDArray[np.bool_]
+    zero_unmeasured: NDArray[np.bool_]
     state_row: NDArray[np.intp]
     same_a: NDArray[np.intp]
     same_b: NDArray[np.intp]
@@ -98,24 +91,23 @@ def plan_page(
     unknown: dict[str, None] = {}
     nowhere: dict[tuple[Problem, str], int] = {}
     for row, (name, raw) in enumerate(zip(layout.names, layout.labels, strict=True)):
-        known = BY_FIELD.get(name)
+        known = meaning_of(name, raw)
         if known is None:
-            if name not in IGNORED_FIELDS and name not in (UPLINK_FIELD, NODE_NAME_FIELD):
+            if not left_out(name) and name not in (UPLINK_FIELD, NODE_NAME_FIELD):
                 unknown[name] = None
             continue
         metric, field = known
         labels = clean_labels(raw)
-        entity = entity_of(metric, labels, place)
+        entity = entity_of(metric, labels, place, field)
         if not entity:
             why = _why_nowhere(metric, name, labels)
             nowhere[why] = nowhere.get(why, 0) + 1
             continue
         owner = owner_of(labels, rules)
-        gpu = gpu_of(labels, place) if metric.level is not Level.PORT else None
+        gpu = gpu_of(labels, place) if metric.level in _OF_A_GPU else None
         if gpu is not None:
             owners.setdefault(gpu, set()).update({owner} if owner else ())
-        part = next((labels[label] for label in PART_LABELS if labels.get(label)), "")
-        part = part if metric.kind is Kind.WINDOW_COUNT else ""
+        part = part_of(metric, name, labels)
         mig = gpu is not None and bool(gpu.mig)
         lines.append(_Line(row, SeriesKey(metric.name, entity), part, metric, field, mig, owner is not None))
     findings = tuple(Finding(problem, source, text, count) for (problem, text), count in nowhere.items())
@@ -145,6 +137,7 @@ def _assemble(
         limits=Limits.of([(line.metric, line.source) for line in chosen]),
         zero_first=np.array([line.source.zero_first for line in chosen], np.bool_),
         never_measured=np.array([_not_on_mig(line) for line in chosen], np.bool_),
+        zero_unmeasured=np.array([line.mig and line.source.zero_on_slice for line in chosen], np.bool_),
         state_row=np.array(
             [-1 if line.metric.name in _STATE_METRICS else state_of.get(line.key.entity, -1) for line in chosen],
             np.intp,
@@ -171,12 +164,12 @@ def _choose(lines: list[_Line]) -> tuple[list[_Line], list[tuple[int, int]]]:
     chosen: list[_Line] = []
     same: list[tuple[int, int]] = []
     for group in groups.values():
-        best = min(group, key=lambda line: (line.mig, line.owned, line.row))
+        best = min(group, key=lambda line: (line.mig, line.owned, line.metric.sources.index(line.source), line.row))
         chosen.append(best)
         same += [
             (best.row, line.row)
             for line in group
-            if line is not best and line.mig is False and best.owned is line.owned
+            if line is not best and line.mig is False and best.owned is line.owned and line.source is best.source
         ]
     return chosen, same
 
@@ -213,6 +206,6 @@ def _with_own_name(layout: Layout, place: Place) -> Place:
 def _why_nowhere(metric: Metric, name: str, labels: dict[str, str]) -> tuple[Problem, str]:
     if metric.level is Level.PORT and not (labels.get("port") and (labels.get("device") or labels.get("switch"))):
         return Problem.MALFORMED_LINE, f"{name} names no device and port"
-    if metric.level is not Level.PORT and not uuid_of(labels):
+    if metric.level in (*_OF_A_GPU, Level.LANE) and not uuid_of(labels):
         return Problem.MALFORMED_LINE, f"{name} names no GPU UUID"
     return Problem.NO_NODE, f"{name} does not tell its host; name the node in the target's settings"

@@ -11,10 +11,18 @@ import numpy as np
 from collectors.answer import Answer
 from collectors.aside import call_aside
 from collectors.attribution import OwnerRules
-from collectors.prometheus_api import PrometheusApi
+from collectors.prometheus_api import MAX_BYTES, PrometheusApi
 from collectors.series_map import SeriesMapper
 from collectors.wiring import Wiring, capacities_of, nics_of, wiring_of_labels
-from telemetry.catalogue import BY_NAME, METRICS, NODE_NAME_FIELD, UPLINK_FIELD
+from telemetry.catalogue import (
+    BY_NAME,
+    METRICS,
+    NODE_NAME_FIELD,
+    PER_CORE_FIELDS,
+    UPLINK_FIELD,
+    Metric,
+    canonical_field,
+)
 from telemetry.errors import BadReply, ConfigError, SourceError, SourceUnreachable
 from telemetry.ids import LinkId, SeriesKey
 from telemetry.samples import Finding, Problem, SampleBatch, Window
@@ -38,7 +46,7 @@ class PrometheusCollector:
         step_s: None for raw samples; else values on a grid of this step, in which Prometheus repeats a lost target's
             last value for up to 5 minutes.
         chunk_s: longest span asked for at once; halved where the server says it is too much.
-        metrics: catalogue names to read; all when None.
+        metrics: catalogue names to read; when None all but those with a series for each core.
         rules: the site's naming of owners.
         headers: sent with each query, such as an authorisation.
 
@@ -57,7 +65,7 @@ class PrometheusCollector:
         rules: OwnerRules | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        wanted = [m.name for m in METRICS if m.sources] if metrics is None else list(metrics)
+        wanted = [m.name for m in METRICS if _is_light(m)] if metrics is None else list(metrics)
         unknown = [name for name in wanted if name not in BY_NAME]
         if unknown:
             raise ConfigError(f"{unknown[0]} is not a metric of the catalogue", mend="gpucast names them with units")
@@ -71,8 +79,8 @@ class PrometheusCollector:
         self._wired_keys: tuple[SeriesKey, ...] | None = None
         self._step_s = step_s
         self._chunk_s = chunk_s if step_s is None else min(chunk_s, step_s * (_MOST_POINTS - 1))
-        self._fields = sorted(source.field for name in wanted for source in BY_NAME[name].sources)
-        self._api = PrometheusApi(self.name, timeout_s=timeout_s, headers=headers)
+        self._fields = {source.field for name in wanted for source in BY_NAME[name].sources}
+        self._api = PrometheusApi(self.name, timeout_s=timeout_s, headers=headers, max_bytes=MAX_BYTES)
         self._mapper = SeriesMapper(self.name, rules)
         self._present: list[str] = []
         self._asked_at_s: float | None = None
@@ -123,7 +131,7 @@ class PrometheusCollector:
         if self._asked_at_s is not None and 0 <= window.end_s - self._asked_at_s < _ASK_NAMES_AGAIN_S:
             return
         names = set(self._api.metric_names())
-        self._present = [name for name in self._fields if name in names]
+        self._present = sorted(name for name in names if canonical_field(name) in self._fields)
         if NODE_NAME_FIELD in names:
             rows = [series.labels for series in self._api.instant(NODE_NAME_FIELD, window.end_s).series]
             self._mapper.name_nodes(
@@ -221,6 +229,10 @@ class PrometheusTail:
     def close(self) -> None:
         """Release the connections."""
         self._collector.close()
+
+
+def _is_light(metric: Metric) -> bool:
+    return any(source.field not in PER_CORE_FIELDS for source in metric.sources)
 
 
 def _without_source(error: SourceError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ import orjson
 import requests
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
+from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
 from collectors.answer import Answer, is_answer, read_answer
@@ -24,7 +26,14 @@ _RETRIES = Retry(
     status_forcelist=[429, 502, 503],
     raise_on_status=False,
 )
+MAX_BYTES = 256 * 2**20
+"""Of one answer after decompression; the span asked for is halved beyond it."""
+_PIECE_BYTES = 64 * 1024
 _EPOCH = dt.datetime.fromtimestamp(0, tz=dt.UTC)
+
+
+class _TooMuch(requests.exceptions.RequestException):
+    """An answer beyond the cap."""
 
 
 class PrometheusApi:
@@ -37,9 +46,13 @@ class PrometheusApi:
         url: of the server.
         timeout_s: for each request; always sent, the library's own default is to wait for ever.
         headers: sent with each request.
+        max_bytes: of one answer.
     """
 
-    def __init__(self, url: str, *, timeout_s: float, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, *, timeout_s: float, headers: dict[str, str] | None = None, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._max_bytes = max_bytes
         self._url = url
         self._timeout_s = timeout_s
         self._session = requests.Session()
@@ -97,6 +110,8 @@ class PrometheusApi:
         self._document, self._status = None, 0
         try:
             call()
+        except _TooMuch as big:
+            raise BadReply(self._url, str(big), error_type="too_much", retry_smaller=True) from big
         except requests.exceptions.Timeout as slow:
             raise SourceUnreachable(self._url, f"no answer within {self._timeout_s:g} s") from slow
         except PrometheusApiClientException as refused:
@@ -122,6 +137,8 @@ class PrometheusApi:
 
     def _keep(self, response: requests.Response, *_: Any, **__: Any) -> requests.Response:
         self._status = response.status_code
+        response._content = self._whole(response)  # as requests itself does when it reads the content
+        response._content_consumed = True
         try:
             self._document = orjson.loads(response.content)
         except orjson.JSONDecodeError:
@@ -130,6 +147,34 @@ class PrometheusApi:
         document = self._document
         response.json = lambda **_: document  # type: ignore[method-assign]
         return response
+
+    def _whole(self, response: requests.Response) -> bytes:
+        """The body, read piece by piece: ``requests`` limits neither its size nor the time it takes as a whole."""
+        pieces: list[bytes] = []
+        size, until_s = 0, time.monotonic() + self._timeout_s
+        while piece := _piece(response):
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._max_bytes:
+                response.close()
+                raise _TooMuch(f"an answer is larger than {self._max_bytes / 2**20:.3g} MiB")
+            if time.monotonic() > until_s:
+                response.close()
+                raise requests.exceptions.ReadTimeout
+        response.raw.release_conn()
+        return b"".join(pieces)
+
+
+def _piece(response: requests.Response) -> bytes:
+    """What has arrived of the body by now, at least one byte; empty at its end.
+
+    Raises:
+        requests.exceptions.ConnectionError: the connection broke or went silent.
+    """
+    try:
+        return bytes(response.raw.read1(_PIECE_BYTES, decode_content=True))
+    except (HTTPError, OSError) as broken:
+        raise requests.exceptions.ConnectionError(broken) from broken
 
 
 def _shortest(error: BaseException) -> str:

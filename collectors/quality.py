@@ -10,7 +10,7 @@ import numpy as np
 from telemetry.catalogue import FLOAT_BLANKS, INT32_BLANKS, INT64_BLANK_FROM, Blank, Metric, Source
 from telemetry.samples import CodeArray, FloatArray, Problem, Reason
 
-_BLANK_RANGE = {Blank.FLOAT: FLOAT_BLANKS, Blank.INT32: INT32_BLANKS}
+_BLANK_RANGE = {Blank.FLOAT: FLOAT_BLANKS, Blank.INT32: INT32_BLANKS, Blank.ZERO: (0.0, 0.0)}
 PROBLEM_OF = {
     Reason.BLANK: Problem.BLANK_VALUE,
     Reason.OUT_OF_RANGE: Problem.OUT_OF_RANGE,

@@ -12,11 +12,11 @@ import numpy as np
 
 from collectors.answer import Answer, AnswerSeries
 from collectors.attribution import BUSY_METRICS, OwnerRules, owner_of
-from collectors.entities import UNKNOWN_NODE, Place, clean_labels, entity_of, gpu_of, uuid_of
+from collectors.entities import UNKNOWN_NODE, Place, clean_labels, entity_of, gpu_of, part_of, uuid_of
 from collectors.owner_times import GpuTimes, sightings_of
 from collectors.pieces import Columns, Meaning, Piece, close_down_ports, merge_pieces
 from collectors.quality import PROBLEM_OF, Limits, judge
-from telemetry.catalogue import BY_FIELD, IGNORED_FIELDS, PART_LABELS, Kind, Level
+from telemetry.catalogue import Level, left_out, meaning_of
 from telemetry.ids import GpuId, SeriesKey
 from telemetry.samples import CodeArray, Finding, FloatArray, Problem, Reason, SampleBatch, Sighting
 
@@ -48,6 +48,11 @@ class SeriesMapper:
         if dict(nodenames) != dict(self._place.nodenames):
             self._place = Place(nodenames=dict(nodenames))
             self._meanings.clear()
+
+    def meaning(self, labels: dict[str, str]) -> Meaning | str:
+        """What one label set stands for, or a sentence why it is left out; for readers that remember it themselves."""
+        self._learn_host(labels)
+        return self._work_out(labels, labels.get("__name__", ""))
 
     def batch(
         self,
@@ -138,26 +143,25 @@ class SeriesMapper:
         return meaning
 
     def _work_out(self, raw: dict[str, str], name: str) -> Meaning | str:
-        known = BY_FIELD.get(name)
+        known = meaning_of(name, raw)
         if known is None:
             return f"{name or 'a series without a name'} is not in the catalogue" + (
-                " on purpose" if name in IGNORED_FIELDS else ""
+                " on purpose" if left_out(name) else ""
             )
         metric, source = known
         labels = clean_labels(raw)
         if metric.level is not Level.PORT and uuid_of(labels) and gpu_of(labels, self._place) is None:
             labels["hostname"] = self._hosts.get(uuid_of(labels), UNKNOWN_NODE)
-        entity = entity_of(metric, labels, self._place)
+        entity = entity_of(metric, labels, self._place, source)
         if not entity:
             return f"{name} does not tell which device it belongs to"
         gpu = gpu_of(labels, self._place) if metric.level in (Level.GPU, Level.DEVICE) else None
-        part = next((labels[label] for label in PART_LABELS if labels.get(label)), "")
         return Meaning(
             key=SeriesKey(metric.name, entity),
             metric=metric,
             source=source,
             limits=Limits.of([known]),
-            part=part if metric.kind is Kind.WINDOW_COUNT else "",
+            part=part_of(metric, name, labels),
             gpu=gpu,
             owner=owner_of(labels, self._rules) if gpu is not None else None,
         )
@@ -165,11 +169,14 @@ class SeriesMapper:
     def _learn_hosts(self, answers: Sequence[Answer]) -> None:
         """Old exporters print no host; another series of the same card may tell it."""
         for series in (series for answer in answers for series in answer.series):
-            uuid = uuid_of(series.labels)
-            if uuid and uuid not in self._hosts:
-                gpu = gpu_of(clean_labels(series.labels), self._place)
-                if gpu is not None:
-                    self._hosts[uuid] = gpu.node
+            self._learn_host(series.labels)
+
+    def _learn_host(self, labels: dict[str, str]) -> None:
+        uuid = uuid_of(labels)
+        if uuid and uuid not in self._hosts:
+            gpu = gpu_of(clean_labels(labels), self._place)
+            if gpu is not None:
+                self._hosts[uuid] = gpu.node
 
     def _judge(self, series: AnswerSeries, meaning: Meaning, start_s: float, end_s: float) -> Piece:
         inside = (series.at_s >= start_s) & (series.at_s <= end_s)
@@ -178,6 +185,9 @@ class SeriesMapper:
         sliced = meaning.gpu is not None and meaning.gpu.mig
         if sliced and meaning.metric.level is Level.GPU and meaning.metric.unit == "ratio":
             value[:], reason[:] = np.nan, Reason.NOT_MEASURED
+        elif sliced and meaning.source.zero_on_slice:
+            zero = printed == 0
+            value[zero], reason[zero] = np.nan, Reason.NOT_MEASURED
         return Piece(meaning, at_s, value, reason)
 
     def _mark_first_reading(self, meaning: Meaning, at_s: FloatArray, value: FloatArray, reason: CodeArray) -> None:

@@ -3,99 +3,49 @@
 One row per metric of ours: name with unit, kind, legal range, which numbers mean "blank", at which level it is
 read, and every name that exporters gave it over the years. Everything else speaks our names.
 
-Sources of the rows: dcgm-exporter default-counters.csv and DCGM 4.6 headers, node_exporter's infiniband
+Rows of hosts and AMD's names have files of their own. Sources of the rows: dcgm-exporter default-counters.csv and DCGM 4.6 headers, node_exporter's infiniband
 collector, infiniband_exporter's switch collector; blank values from dcgm_structs.h.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import replace
 
-KIB = 1024.0
-MIB = 1024.0**2
-INF = float("inf")
+from telemetry.catalogue_amd import AMD_SOURCES
+from telemetry.catalogue_hosts import HOST_METRICS
+from telemetry.catalogue_nccl import NCCL_METRICS
+from telemetry.metric import INF, KIB, MIB, Blank, Kind, Level, Metric, Source
 
-
-class Kind(StrEnum):
-    """What a number means over time. It overrules the TYPE that an exporter declares."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    RATE = "rate"
-    """Already per second; never differentiate it again."""
-    LAST_CODE = "last_code"
-    """The last error number seen; sticky, never averaged or summed."""
-    WINDOW_COUNT = "window_count"
-    """A count inside a sliding window; it falls, never differentiate it."""
-
-
-class Level(StrEnum):
-    """What the number belongs to."""
-
-    GPU = "gpu"
-    """The card. Repeated on each MIG instance line; counts once per card."""
-    DEVICE = "device"
-    """The schedulable device: each MIG instance has its own value, a whole card has one."""
-    NODE = "node"
-    PORT = "port"
-    JOB = "job"
-
-
-class Blank(StrEnum):
-    """Which 'no value' numbers a field can hold (dcgm_structs.h)."""
-
-    NONE = "none"
-    FLOAT = "float"
-    """2^47 + 0..3, and the int64 blanks."""
-    INT32 = "int32"
-    """2147483632..2147483635, and the int64 blanks."""
-    INT64 = "int64"
-    """9223372036854775792..795; after a float64, anything >= 2^63 - 1024."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One name that an exporter gives a metric.
-
-    Args:
-        field: the family name on the page.
-        scale: multiply the printed number by this to get the catalogue's unit.
-        zero_first: True when the first 0 after the exporter starts means "no earlier reading".
-    """
-
-    field: str
-    scale: float = 1.0
-    zero_first: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One row of the catalogue.
-
-    Args:
-        name: our name, unit at the end.
-        unit: the unit in words.
-        kind: what the number means over time.
-        level: what it belongs to.
-        low: least legal value, in the catalogue's unit.
-        high: greatest legal value.
-        tolerance: values up to ``high + tolerance`` are sampling noise and are clipped to ``high``.
-        blank: which blank numbers apply, tested on the printed number before scaling.
-        sources: names over the years, the canonical one first.
-        meaning: what it tells, in a line.
-    """
-
-    name: str
-    unit: str
-    kind: Kind
-    level: Level
-    sources: tuple[Source, ...]
-    low: float = 0.0
-    high: float = INF
-    tolerance: float = 0.0
-    blank: Blank = Blank.NONE
-    meaning: str = ""
+__all__ = [
+    "ACTIVE_PORT_STATE",
+    "BY_FIELD",
+    "BY_NAME",
+    "DERIVED_RATE",
+    "EXPORTER_POD_HINT",
+    "FLOAT_BLANKS",
+    "IGNORED_FIELDS",
+    "INF",
+    "INT32_BLANKS",
+    "INT64_BLANK_FROM",
+    "KIB",
+    "METRICS",
+    "MIB",
+    "NODE_NAME_FIELD",
+    "PER_CORE_FIELDS",
+    "PROFILED",
+    "SOURCES_OF",
+    "TEXT_BLANKS",
+    "UPLINK_FIELD",
+    "Blank",
+    "Kind",
+    "Level",
+    "Metric",
+    "Source",
+    "canonical_field",
+    "left_out",
+    "meaning_of",
+]
 
 
 def _fields(*names: str, scale: float = 1.0, zero_first: bool = False) -> tuple[Source, ...]:
@@ -140,7 +90,44 @@ def _port(name: str, *fields: str, meaning: str, unit: str = "count") -> Metric:
     return Metric(name, unit, Kind.COUNTER, Level.PORT, _fields(*fields), meaning=meaning)
 
 
-METRICS: tuple[Metric, ...] = (
+MB_PER_S = 1000 * KIB
+"""DCGM's "MB/s" of its NVLink fields: KiB per second, divided by 1000."""
+_BY_LABEL = "nvlink{nvlink}"
+_LANES = range(18)
+
+
+def _mb_per_s(*names: str) -> tuple[Source, ...]:
+    return _fields(*names, scale=MB_PER_S, zero_first=True)
+
+
+def _also(metric: Metric, *sources: Source) -> Metric:
+    return replace(metric, sources=(*metric.sources, *sources))
+
+
+def _by_number(field: str, scale: float = 1.0, *, zero_first: bool = False) -> tuple[Source, ...]:
+    """Fields with the number of the link in their name."""
+    return tuple(Source(field.format(lane), scale, zero_first, device=f"nvlink{lane}") for lane in _LANES)
+
+
+def _lane_rate(name: str, way: str, meaning: str) -> Metric:
+    sources = (
+        *_by_number(f"DCGM_FI_PROF_NVLINK_L{{}}_{way}_BYTES"),
+        Source(f"DCGM_FI_PROF_NVLINK_{way}_BYTES_PER_LINK", device=_BY_LABEL),
+        *_by_number(f"DCGM_FI_DEV_NVLINK_{way}_BANDWIDTH_L{{}}", MB_PER_S, zero_first=True),
+        *_by_number(f"DCGM_FI_DEV_NVLINK_{way}_THROUGHPUT_L{{}}", MB_PER_S, zero_first=True),
+        Source(f"DCGM_FI_DEV_NVLINK_{way}_THROUGHPUT_PER_LINK", MB_PER_S, zero_first=True, device=_BY_LABEL),
+    )
+    return Metric(
+        name, "bytes per second", Kind.RATE, Level.LANE, sources, high=4e12, blank=Blank.INT64, meaning=meaning
+    )
+
+
+def _throttled(cause: str, field: str, meaning: str) -> Metric:
+    name = f"gpu_{cause}_throttle_seconds_total"
+    return _count(name, field, meaning=f"time with clocks held down by {meaning}", unit="seconds", scale=1e-9)
+
+
+_ROWS: tuple[Metric, ...] = (
     # GPU activity. GPU_UTIL says "a kernel was running", not how much work was done.
     _percent(
         "gpu_util_ratio",
@@ -175,6 +162,7 @@ METRICS: tuple[Metric, ...] = (
     _ratio(
         "gpu_sm_occupancy_ratio",
         "DCGM_FI_PROF_SM_OCCUPANCY",
+        "DCGM_FI_PROF_SM_OCCUPANCY_RATIO",
         "dcgm_fi_prof_sm_occupancy",
         meaning="resident warps as share of the most possible",
     ),
@@ -191,6 +179,30 @@ METRICS: tuple[Metric, ...] = (
         "DCGM_FI_PROF_DRAM_UTIL_RATIO",
         "dcgm_fi_prof_dram_active",
         meaning="share of cycles in which memory moved data; about 0.8 is the practical top",
+    ),
+    _ratio(
+        "gpu_tensor_imma_active_ratio",
+        "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE",
+        "DCGM_FI_PROF_IMMA_UTIL_RATIO",
+        meaning="tensor pipe on integers",
+    ),
+    _ratio(
+        "gpu_tensor_hmma_active_ratio",
+        "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE",
+        "DCGM_FI_PROF_HMMA_UTIL_RATIO",
+        meaning="tensor pipe on 16-bit floats",
+    ),
+    _ratio(
+        "gpu_tensor_dfma_active_ratio",
+        "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE",
+        "DCGM_FI_PROF_DFMA_UTIL_RATIO",
+        meaning="tensor pipe on 64-bit floats",
+    ),
+    _ratio(
+        "gpu_int_active_ratio",
+        "DCGM_FI_PROF_PIPE_INT_ACTIVE",
+        "DCGM_FI_PROF_INT_UTIL_RATIO",
+        meaning="integer pipe",
     ),
     _ratio(
         "gpu_fp64_active_ratio",
@@ -226,8 +238,17 @@ METRICS: tuple[Metric, ...] = (
         "dcgm_fi_prof_pcie_rx_bytes",
         meaning="PCIe from host to device",
     ),
-    _rate("gpu_nvlink_tx_bytes_per_s", "DCGM_FI_PROF_NVLINK_TX_BYTES", meaning="NVLink sent, all links"),
-    _rate("gpu_nvlink_rx_bytes_per_s", "DCGM_FI_PROF_NVLINK_RX_BYTES", meaning="NVLink received, all links"),
+    _rate("gpu_pcie_bytes_per_s", meaning="PCIe both ways, where a source does not tell them apart"),
+    _also(
+        _rate("gpu_nvlink_tx_bytes_per_s", "DCGM_FI_PROF_NVLINK_TX_BYTES", meaning="NVLink sent, all links"),
+        *_mb_per_s("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", "DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL"),
+    ),
+    _also(
+        _rate("gpu_nvlink_rx_bytes_per_s", "DCGM_FI_PROF_NVLINK_RX_BYTES", meaning="NVLink received, all links"),
+        *_mb_per_s("DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", "DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"),
+    ),
+    _rate("gpu_c2c_tx_bytes_per_s", "DCGM_FI_PROF_C2C_TX_ALL_BYTES", meaning="chip to chip, GPU to CPU"),
+    _rate("gpu_c2c_rx_bytes_per_s", "DCGM_FI_PROF_C2C_RX_ALL_BYTES", meaning="chip to chip, CPU to GPU"),
     # Field 449: KiB over all links, both directions, per second, divided by 1000.
     _rate(
         "gpu_nvlink_bytes_per_s",
@@ -235,7 +256,7 @@ METRICS: tuple[Metric, ...] = (
         "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL",
         "dcgm_nvlink_bandwidth_total",
         meaning="NVLink both ways, all links",
-        scale=1000 * KIB,
+        scale=MB_PER_S,
         zero_first=True,
     ),
     _count(
@@ -253,8 +274,45 @@ METRICS: tuple[Metric, ...] = (
         unit="bytes",
     ),
     _count(
-        "gpu_pcie_replay_total", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "dcgm_pcie_replay_counter", meaning="PCIe retries"
+        "gpu_pcie_tx_bytes_total",
+        "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL",
+        meaning="PCIe bytes from device to host",
+        unit="bytes",
+        level=Level.DEVICE,
     ),
+    _count(
+        "gpu_pcie_rx_bytes_total",
+        "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL",
+        meaning="PCIe bytes from host to device",
+        unit="bytes",
+        level=Level.DEVICE,
+    ),
+    _count(
+        "gpu_pcie_replay_total",
+        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+        "DCGM_FI_DEV_PCIE_REPLAY_TOTAL",
+        "dcgm_pcie_replay_counter",
+        meaning="PCIe retries",
+    ),
+    # One NVLink or xGMI link of a card. Old fields have the link's number in their name, newer ones in a label.
+    _lane_rate("lane_tx_bytes_per_s", "TX", "sent on one NVLink"),
+    _lane_rate("lane_rx_bytes_per_s", "RX", "received on one NVLink"),
+    Metric(
+        "lane_bytes_per_s",
+        "bytes per second",
+        Kind.RATE,
+        Level.LANE,
+        (
+            *_by_number("DCGM_FI_DEV_NVLINK_BANDWIDTH_L{}", MB_PER_S, zero_first=True),
+            *_by_number("DCGM_FI_DEV_NVLINK_THROUGHPUT_L{}", MB_PER_S, zero_first=True),
+            Source("DCGM_FI_DEV_NVLINK_THROUGHPUT_PER_LINK", MB_PER_S, zero_first=True, device=_BY_LABEL),
+        ),
+        high=4e12,
+        blank=Blank.INT64,
+        meaning="both ways on one NVLink",
+    ),
+    Metric("lane_tx_bytes_total", "bytes", Kind.COUNTER, Level.LANE, (), meaning="bytes sent on one xGMI link"),
+    Metric("lane_rx_bytes_total", "bytes", Kind.COUNTER, Level.LANE, (), meaning="bytes received on one xGMI link"),
     # GPU memory, power, heat, clocks.
     Metric(
         "gpu_memory_used_bytes",
@@ -275,6 +333,16 @@ METRICS: tuple[Metric, ...] = (
         high=2e12,
         blank=Blank.INT32,
         meaning="framebuffer free",
+    ),
+    Metric(
+        "gpu_memory_total_bytes",
+        "bytes",
+        Kind.GAUGE,
+        Level.DEVICE,
+        _fields("DCGM_FI_DEV_FB_TOTAL", scale=MIB),
+        high=2e12,
+        blank=Blank.INT32,
+        meaning="framebuffer of the device",
     ),
     Metric(
         "gpu_memory_reserved_bytes",
@@ -386,6 +454,7 @@ METRICS: tuple[Metric, ...] = (
         _fields("DCGM_EXP_XID_ERRORS_COUNT"),
         blank=Blank.INT64,
         meaning="XIDs inside a sliding window",
+        parts=("xid",),
     ),
     Metric(
         "gpu_clock_event_window_count",
@@ -395,13 +464,41 @@ METRICS: tuple[Metric, ...] = (
         _fields("DCGM_EXP_CLOCK_EVENTS_COUNT"),
         blank=Blank.INT64,
         meaning="throttling events inside a sliding window",
+        parts=("clock_event",),
     ),
+    Metric(
+        "gpu_xid_total",
+        "count",
+        Kind.COUNTER,
+        Level.GPU,
+        _fields("DCGM_EXP_XID_ERRORS_TOTAL"),
+        blank=Blank.INT64,
+        meaning="XIDs since the exporter started",
+        parts=("xid",),
+    ),
+    Metric(
+        "gpu_clock_event_total",
+        "count",
+        Kind.COUNTER,
+        Level.GPU,
+        _fields("DCGM_EXP_CLOCK_EVENTS_TOTAL"),
+        blank=Blank.INT64,
+        meaning="throttling events since the exporter started",
+        parts=("clock_event",),
+    ),
+    # Time in which the clocks were held down. DCGM counts nanoseconds, whatever an older help text says.
+    _throttled("power", "DCGM_FI_DEV_POWER_VIOLATION", "a power limit"),
+    _throttled("thermal", "DCGM_FI_DEV_THERMAL_VIOLATION", "heat"),
+    _throttled("sync_boost", "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", "a slower GPU of its sync-boost group"),
+    _throttled("board_limit", "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", "a limit of the board"),
+    _throttled("low_util", "DCGM_FI_DEV_LOW_UTIL_VIOLATION", "low use"),
+    _throttled("reliability", "DCGM_FI_DEV_RELIABILITY_VIOLATION", "a reliability limit"),
     Metric(
         "gpu_row_remap_failure_flag",
         "flag",
         Kind.GAUGE,
         Level.GPU,
-        _fields("DCGM_FI_DEV_ROW_REMAP_FAILURE"),
+        _fields("DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ROW_REMAP_FAILED"),
         high=1.0,
         blank=Blank.INT32,
         meaning="row remapping failed",
@@ -409,12 +506,14 @@ METRICS: tuple[Metric, ...] = (
     _count(
         "gpu_uncorrectable_remapped_rows_total",
         "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+        "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL",
         meaning="rows remapped after uncorrectable errors",
         unit="rows",
     ),
     _count(
         "gpu_correctable_remapped_rows_total",
         "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+        "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL",
         meaning="rows remapped after correctable errors",
         unit="rows",
     ),
@@ -428,6 +527,29 @@ METRICS: tuple[Metric, ...] = (
         "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
         meaning="single-bit ECC errors since the driver loaded",
     ),
+    _count("gpu_ecc_dbe_total", "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", meaning="double-bit ECC errors of the card's life"),
+    _count("gpu_ecc_sbe_total", "DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", meaning="single-bit ECC errors of the card's life"),
+    _count(
+        "gpu_nvlink_crc_flit_error_total",
+        "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+        meaning="NVLink flow-control CRC errors, all links",
+    ),
+    _count(
+        "gpu_nvlink_crc_data_error_total",
+        "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+        meaning="NVLink data CRC errors, all links",
+    ),
+    _count(
+        "gpu_nvlink_replay_total",
+        "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+        meaning="NVLink retries, all links",
+    ),
+    _count(
+        "gpu_nvlink_recovery_total",
+        "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+        meaning="NVLink recoveries, all links",
+    ),
+    Metric("gpu_health_flag", "flag", Kind.GAUGE, Level.GPU, (), high=1.0, meaning="1 when the card says it is well"),
     Metric(
         "gpu_vgpu_license_flag",
         "flag",
@@ -502,6 +624,31 @@ METRICS: tuple[Metric, ...] = (
         "node_infiniband_port_discards_transmitted_total",
         meaning="packets dropped on sending",
     ),
+    _port(
+        "port_discards_rx_total", "node_infiniband_port_discards_received_total", meaning="packets dropped on receiving"
+    ),
+    _port(
+        "port_packet_sequence_error_total",
+        "node_infiniband_packet_sequence_errors_total",
+        meaning="answers that asked for packets again",
+    ),
+    _port(
+        "port_local_ack_timeout_total",
+        "node_infiniband_local_ack_timeout_errors_total",
+        meaning="sends that were not acknowledged in time",
+    ),
+    _port(
+        "port_rnr_nak_total",
+        "node_infiniband_rnr_nak_retry_packets_received_total",
+        meaning="answers that the receiver was not ready",
+    ),
+    _port(
+        "port_adaptive_retransmit_total",
+        "node_infiniband_roce_adp_retransmits_total",
+        meaning="adaptive retransmissions",
+    ),
+    _port("port_slow_restart_total", "node_infiniband_roce_slow_restart_total", meaning="sends slowed after loss"),
+    _port("port_link_recovery_total", "node_infiniband_link_error_recovery_total", meaning="times the link recovered"),
     _port("port_errors_rx_total", "node_infiniband_port_errors_received_total", meaning="bad packets received"),
     _port("port_symbol_error_total", "node_infiniband_symbol_error_total", meaning="bit errors on the cable"),
     _port("port_link_downed_total", "node_infiniband_link_downed_total", meaning="times the link went down"),
@@ -530,6 +677,12 @@ METRICS: tuple[Metric, ...] = (
         _fields("node_infiniband_physical_state_id"),
         high=15.0,
         meaning="5 is link up",
+    ),
+    *NCCL_METRICS,
+    # What a site measures itself, brought in by a mapping of its own.
+    Metric("link_latency_seconds", "seconds", Kind.GAUGE, Level.PORT, (), meaning="time from one end to the other"),
+    Metric(
+        "link_throughput_bytes_per_s", "bytes per second", Kind.RATE, Level.PORT, (), meaning="carried by a connection"
     ),
     # Derived by features.transforms; no exporter prints them.
     Metric(
@@ -561,10 +714,51 @@ METRICS: tuple[Metric, ...] = (
     ),
 )
 
+METRICS: tuple[Metric, ...] = (*(_also(row, *AMD_SOURCES.get(row.name, ())) for row in _ROWS), *HOST_METRICS)
+"""Every row."""
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
-BY_FIELD: dict[str, tuple[Metric, Source]] = {
-    source.field: (metric, source) for metric in METRICS for source in metric.sources
-}
+SOURCES_OF: dict[str, tuple[tuple[Metric, Source], ...]] = {}
+"""Field -> what it may mean; most fields mean one thing, a few tell it by a label."""
+for _metric in METRICS:
+    for _source in _metric.sources:
+        SOURCES_OF[_source.field] = (*SOURCES_OF.get(_source.field, ()), (_metric, _source))
+BY_FIELD: dict[str, tuple[Metric, Source]] = {field: meanings[0] for field, meanings in SOURCES_OF.items()}
+"""Field -> the first of its meanings."""
+PROFILED: frozenset[str] = frozenset(
+    metric.name for metric in METRICS if any(source.field.startswith("DCGM_FI_PROF_") for source in metric.sources)
+)
+"""Metrics from the GPU's profiling counters; they stop while another profiler holds those."""
+_PREFIXED = frozenset(source.field for sources in AMD_SOURCES.values() for source in sources)
+"""Fields that a site may give a prefix of its own."""
+_LONGEST_NAME = 100
+"""Longer names than any exporter's are not searched for a prefix."""
+
+
+def canonical_field(name: str) -> str:
+    """The field as the catalogue has it: without a site's prefix where fields may have one."""
+    if name in SOURCES_OF or len(name) > _LONGEST_NAME:
+        return name
+    place = name.find("_")
+    while place >= 0:
+        if name[place + 1 :] in _PREFIXED:
+            return name[place + 1 :]
+        place = name.find("_", place + 1)
+    return name
+
+
+def meaning_of(name: str, labels: Mapping[str, str]) -> tuple[Metric, Source] | None:
+    """Which metric a line is about and by which source; None when it is unknown or left out on purpose."""
+    for metric, source in SOURCES_OF.get(canonical_field(name), ()):
+        if not source.only or source.takes(labels):
+            return metric, source
+    return None
+
+
+def left_out(name: str) -> bool:
+    """Whether a line without a meaning is left out on purpose, as opposed to unknown."""
+    return name in IGNORED_FIELDS or canonical_field(name) in SOURCES_OF
+
+
 DERIVED_RATE: dict[str, str] = {
     "port_tx_bytes_total": "port_tx_bytes_per_s",
     "port_rx_bytes_total": "port_rx_bytes_per_s",
@@ -588,11 +782,15 @@ FLOAT_BLANKS = (140737488355328.0, 140737488355331.0)
 INT64_BLANK_FROM = 9223372036854774784.0
 """2^63 - 1024: the four int64 blanks all read 2^63 once they have been a float64."""
 
+PER_CORE_FIELDS: frozenset[str] = frozenset({"node_cpu_seconds_total"})
+"""Fields with a line for each core and mode of a host: left out when a whole server of a fleet is read."""
 UPLINK_FIELD = "infiniband_switch_uplink_info"
 """Always 1; its labels say what is plugged into a switch port."""
+TEXTFILE_MTIME_FIELD = "node_textfile_mtime_seconds"
+"""When each text file that node_exporter reads was written, Unix seconds; its label ``file`` is the path."""
+INSPECTOR_TEXTFILE_HINT = "nccl_inspector_metrics_"
+"""Text files whose name holds this are NCCL Inspector's; they stay after their job has ended."""
 NODE_NAME_FIELD = "node_uname_info"
 """Always 1; its label ``nodename`` is the host's own name."""
-PART_LABELS = ("xid", "clock_event")
-"""Labels that split one window count into kinds; the kinds of one GPU are added."""
 ACTIVE_PORT_STATE = 4.0
 """``port_state_id`` of a port that carries traffic (InfiniBand specification, PortState)."""

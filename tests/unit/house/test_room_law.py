@@ -15,7 +15,7 @@ HEAVY = ("duckdb", "pandas", "sklearn", "lightgbm", "statsmodels", "scipy")
 # GPU and port counters of dcgm-exporter, node_exporter and infiniband_exporter. Label names such as
 # DCGM_FI_DRIVER_VERSION are no fields: the page carries them beside the value.
 FIELD = re.compile(r"\b(?:DCGM_FI_(?:DEV|PROF)_\w+|dcgm_fi_prof_\w+|node_infiniband_\w+)")
-MAY_NAME_FIELDS = ("telemetry/catalogue.py", "forecast/simulator/")
+MAY_NAME_FIELDS = ("telemetry/catalogue", "forecast/simulator/")
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base_impl"}
 
 
