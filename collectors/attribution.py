@@ -2,7 +2,7 @@
 
 Rules: ``exported_*`` names win over plain ones (a Prometheus with ``honor_labels: false`` puts the exporter's own pod
 into the plain ones); empty strings are no names; the exporter's own pod is never a workload; the old names of the 1.x
-exporters are read too. Under Slurm the job number comes from the exporter's mapping files.
+exporters are read too. Under Slurm the job number comes from the exporter's mapping files, or from AMD's exporter.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def owner_of(labels: Mapping[str, str], rules: OwnerRules) -> Owner | None:
     """The user of the device that a line is about, None when the line names none."""
     if labels.get("hpc_job"):
         return Owner(JobId("slurm", labels["hpc_job"]))
+    if labels.get("job_id") and labels.get("gpu_id"):  # AMD's exporter; elsewhere job_id may be anything
+        return Owner(JobId("slurm", labels["job_id"]))
     for namespace_label, pod_label, container_label in _POD_LABELS:
         pod = labels.get(pod_label, "")
         if pod and rules.exporter_hint not in pod:

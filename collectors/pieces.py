@@ -9,11 +9,13 @@ import numpy as np
 
 from collectors.attribution import Owner
 from collectors.quality import Limits
-from telemetry.catalogue import ACTIVE_PORT_STATE, Metric, Source
+from telemetry.catalogue import ACTIVE_PORT_STATE, Level, Metric, Source
 from telemetry.ids import GpuId, SeriesKey
 from telemetry.samples import CodeArray, FloatArray, Problem, Reason
 
 _STATE_METRIC = "port_state_id"
+_WHOLE_ONLY = (Level.NODE, Level.HOST_DEVICE)
+"""A core or protocol without a sample still counts, so the sum is unknown; an error code without one did not occur."""
 Columns = tuple[FloatArray, FloatArray, CodeArray]
 """Times in order, values, reasons."""
 
@@ -52,10 +54,14 @@ def merge_pieces(pieces: list[Piece], notes: dict[tuple[Problem, str], int]) -> 
         return merged[0]
     at_s = np.unique(np.concatenate([columns[0] for columns in merged]))
     value, reason = np.zeros(at_s.shape), np.zeros(at_s.shape, np.uint8)
+    present = np.zeros(at_s.shape, np.int64)
     for part_at_s, part_value, part_reason in merged:
         place = np.searchsorted(at_s, part_at_s)
         value[place] += part_value
         reason[place] = np.maximum(reason[place], part_reason)
+        present[place] += 1
+    if pieces[0].meaning.metric.level in _WHOLE_ONLY:
+        reason[present < len(merged)] = np.maximum(reason[present < len(merged)], Reason.NOT_OBSERVED)
     value[reason != 0] = np.nan
     return at_s, value, reason
 
