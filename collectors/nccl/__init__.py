@@ -1,0 +1,1 @@
+"""What NCCL and RCCL tell: Inspector records, RAS answers, debug logs, nccl-tests output."""
