@@ -34,7 +34,9 @@ class LinkSummary(Answer):
     onset_s: float | None = Field(description="When the first crossing is expected; null when none is.")
     overload_s: float | None = Field(description="Expected time above the threshold within the horizon.")
     causes: list[CauseOut] = Field(description="Jobs by share, largest first.")
-    skill: SkillOut | None = Field(description="Brier skill against climatology; null when not scored.")
+    skill: SkillOut | None = Field(
+        description="Skill against climatology, in when the link next crosses the threshold, or in its use where it hardly ever did; null when not scored."
+    )
     reason: str = Field(description="A sentence with the numbers used.")
 
 
