@@ -170,9 +170,8 @@ async def running(built: Built, sock: socket.socket):  # type: ignore[no-untyped
 def serve(settings: Settings) -> int:
     """Run until SIGINT or SIGTERM; gives 130 after the first and 0 after the second."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    sock = bind(settings.host, settings.port)
-    built = build(settings)
-    return asyncio.run(_serve(built, sock))
+    with bind(settings.host, settings.port) as sock:
+        return asyncio.run(_serve(build(settings), sock))
 
 
 async def _serve(built: Built, sock: socket.socket) -> int:

@@ -68,6 +68,7 @@ class Misbehaving:
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         name = request.path.strip("/")
         self.reads[name] += 1
+        name = name.split("/")[0]
         if name in self._fixed:
             return await self._fixed[name](request)
         return web.Response(body=self._moving(name, self.reads[name]), content_type="text/plain")
@@ -91,11 +92,11 @@ class Misbehaving:
 
 
 @contextmanager
-def _service(folder: Path, port: int, targets: list[str], **environment: str):
+def _service(folder: Path, port: int, targets: list[str], *more: str):
     """``gpucast serve`` as its own process, which is killed at the end if it still lives."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCAST_", "COVERAGE"))}
     command = [sys.executable, "-I", "-m", "api", "serve", "--port", str(port), "--data-dir", str(folder)]
-    command += ["--interval", str(INTERVAL_S)]
+    command += ["--interval", str(INTERVAL_S), *more]
     for target in targets:
         command += ["--target", target]
     limits = {
@@ -105,7 +106,7 @@ def _service(folder: Path, port: int, targets: list[str], **environment: str):
     }
     log = (folder.parent / f"{folder.name}.log").open("ab")
     process = subprocess.Popen(
-        command, cwd=REPOSITORY, env={**kept, **limits, **environment}, stdout=log, stderr=log, start_new_session=True
+        command, cwd=REPOSITORY, env={**kept, **limits}, stdout=log, stderr=log, start_new_session=True
     )
     try:
         yield process
@@ -391,3 +392,25 @@ def test_a_damaged_store_and_a_port_in_use_are_refused_in_a_sentence(tmp_path: P
     assert busy.returncode == 2
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use. Choose another" in busy.stderr
     assert "Traceback" not in refused.stderr + busy.stderr
+
+
+@pytest.mark.slow
+def test_a_prometheus_that_hangs_does_not_hold_up_the_stop(tmp_path: Path, free_port: int) -> None:
+    """The answer is still waited for when SIGTERM comes; the service ends all the same, and well."""
+
+    async def main() -> None:
+        pages = Misbehaving()
+        async with serve(pages) as base:
+            folder = tmp_path / "store"
+            folder.mkdir()
+            with _service(folder, free_port, [], "--prometheus", f"{base}/slow") as process:
+                await _until("the server is asked", lambda: any(name.startswith("slow/") for name in pages.reads))
+                await _until("it answers", lambda: _get(free_port, "/-/healthy")[0] == 200)
+                process.send_signal(signal.SIGTERM)
+                # Prometheus' timeout is 10 s, and it is asked again: waiting for it would take longer than this.
+                await asyncio.to_thread(process.wait, 8)
+                assert process.returncode == 0
+            assert "Traceback" not in _log(folder), _log(folder)
+            assert "could not stop in order" not in _log(folder)
+
+    asyncio.run(main())

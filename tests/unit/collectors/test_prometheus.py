@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 
@@ -49,6 +50,16 @@ class Server:
         result = [{"metric": metric | {"__name__": name}, "values": values} for name in names]
         answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
         return web.json_response(answer | ({"warnings": [self.warning]} if self.warning else {}))
+
+
+async def never_ending(request: web.Request) -> web.StreamResponse:
+    """An answer that comes a byte at a time."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for _ in range(200):
+        await response.write(b" ")
+        await asyncio.sleep(0.05)
+    return response
 
 
 async def read(server, window: Window, **settings) -> SampleBatch:
@@ -184,3 +195,29 @@ def test_the_keys_are_one_object_while_the_series_stay():
     line = ({"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "G", "Hostname": "n"}, [(0.0, 1.0)])
     answers = [read_answer(json.loads(json.dumps(_matrix(line))), "s")]
     assert mapper.batch(answers, 0.0).keys is mapper.batch(answers, 1.0).keys
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_never_ends_is_given_up_after_the_timeout():
+    """Each byte in time does not make the whole in time; the server is told as one that does not answer."""
+    async with serve(never_ending) as url:
+        collector = PrometheusCollector(url, timeout_s=0.5)
+        batch = await collector.collect(Window(0.0, 60.0))
+        collector.close()
+    assert [(finding.problem, finding.detail) for finding in batch.findings] == [
+        (Problem.TIMEOUT, "no answer within 0.5 s")
+    ]
+
+
+@pytest.mark.asyncio
+async def test_an_answer_beyond_the_cap_is_asked_for_in_smaller_pieces(monkeypatch: pytest.MonkeyPatch):
+    """The whole window still comes, in answers each below the cap."""
+    monkeypatch.setattr("collectors.prometheus.MAX_BYTES", 3000)
+    server = Server()
+    batch = await read(server, Window(0.0, 119.0))
+    assert len(set(batch.at_s.tolist())) == 120
+    assert len(server.queries) > 2
+    monkeypatch.setattr("collectors.prometheus.MAX_BYTES", 100)
+    starved = await read(Server(), Window(0.0, 119.0))
+    assert {finding.problem for finding in starved.findings} == {Problem.QUERY_ERROR}
+    assert any("larger than" in finding.detail for finding in starved.findings)
