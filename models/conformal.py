@@ -176,18 +176,29 @@ def tail_shifts(past: Floats, truth: Floats, rows: NDArray[np.intp], bucket: NDA
     """(n_classes, n_buckets, 2) how far to move the outermost levels, in units of ``scale`` (n,)."""
     n_classes, n_buckets = int(rows.max()) + 1, int(bucket.max()) + 1
     error = (truth[..., None] - past[..., TAILS]) / scale[None, :, None, None]
+    member = _members(rows)
     shifts = np.zeros((n_classes, n_buckets, 2))
-    for c in range(n_classes):
-        of_class = error[:, rows == c]
-        for b in range(n_buckets):
-            part = of_class[:, :, bucket == b]
-            known = np.isfinite(part[..., 0])
-            count, origins = int(known.sum()), int(known.any(axis=(1, 2)).sum())
-            if not count:
-                continue
-            # Leads of one forecast err together: a bucket seen from one origin only is half believed.
-            trust = count / (count + SHIFT_PRIOR) * origins / (origins + 1.0)
-            scores = part[known]
-            for k, level in enumerate(TAIL_LEVELS):
-                shifts[c, b, k] = trust * sample_quantiles(scores[:, k], [level])[0]
+    for b in range(n_buckets):
+        part = error[:, :, bucket == b]
+        part = np.concatenate([part, np.full_like(part[:, :1], np.nan)], axis=1)[
+            :, member
+        ]  # (r, n_classes, most, h, 2)
+        scores = np.moveaxis(part, (1, 4), (0, 1)).reshape(n_classes, 2, -1)
+        known = np.isfinite(part[..., 0])
+        count, origins = known.sum(axis=(0, 2, 3)), known.any(axis=(2, 3)).sum(axis=0)
+        # Leads of one forecast err together: a bucket seen from one origin only is half believed.
+        trust = count / (count + SHIFT_PRIOR) * origins / (origins + 1.0)
+        for k, level in enumerate(TAIL_LEVELS):
+            wanted = sample_quantiles(scores[:, k], [level])[:, 0]
+            shifts[:, b, k] = np.where(count > 0, trust * np.nan_to_num(wanted), 0.0)
     return shifts
+
+
+def _members(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """(n_classes, most) the rows of each class, filled up with the number after the last row."""
+    size = np.bincount(rows)
+    member = np.full((size.size, int(size.max())), rows.size, np.intp)
+    order = np.argsort(rows, kind="stable")
+    first = np.cumsum(size) - size
+    member[rows[order], np.arange(rows.size) - first[rows[order]]] = order
+    return member

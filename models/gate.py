@@ -99,7 +99,9 @@ class Served:
         trial = try_candidates(asked, context, horizon, columns, alike, classes)
         heard = np.where(alike[:, :, None], trial.truth, np.nan)
         served, shown = calibrate_both(blend(now, trial.weight, bucket), trial.blended, heard, classes, bucket, owner)
-        naive, plain = calibrate_both(now[0], trial.past[:, 0], heard, classes, bucket, owner)
+        naive, plain = served, shown
+        if not ((trial.skill > 0) & (present >= POINTS_BEFORE_AN_ORIGIN)).all():
+            naive, plain = calibrate_both(now[0], trial.past[:, 0], heard, classes, bucket, owner)
         return _gate(asked, context, (served, shown), (naive, plain), trial, present, needed)
 
     def _asked(self, context: Context) -> tuple[Forecaster, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.frame import Context
-from models.period_acf import acf_batch
-from models.period_vote import LEAST_CYCLES, LEAST_SAMPLES, MAX_LAG_SHARE, Evidence, gather
+from models.period_comb import FineAcf
+from models.period_vote import LEAST_CYCLES, LEAST_SAMPLES, Evidence, best_of, gather
+from models.period_voters import LEAST_POINTS, Voters, active_rows, voters_of
+
+__all__ = ["LEAST_POINTS", "PeriodFinding", "Repeat", "active_rows", "detect_periods", "find_repeats"]
 
 Status = Literal["found", "none", "idle", "too_coarse", "too_short"]
 NAN = float("nan")
 
-LEAST_POINTS = 20
-"""Fewer points than this cannot hold four periods of four samples and still show noise apart."""
 CYCLE_SLACK = 1.06
 """The found period may exceed a quarter of the window by this factor: it is itself known only to a few per cent."""
 VOTE_SHARE = 0.2
@@ -26,14 +26,6 @@ WEAK_VOTE_SHARE = 0.5
 """The same for a score that is less than strong."""
 STRONG = 1.5
 """Times the threshold from which a score is strong: it needs fewer votes, and its two halves may drift apart."""
-FLOOR_BY_UNIT: tuple[tuple[str, float], ...] = (
-    ("_bytes_per_s", 1e7),
-    ("_ratio", 0.005),
-    ("_watts", 2.0),
-    ("_celsius", 1.0),
-    ("_bytes", 1e8),
-)
-"""Spread (one standard deviation) below which a row of this unit is idle: the chatter of a machine without work."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +41,7 @@ class PeriodFinding:
         high_s: upper end.
         score: share of the voters' variance that repeats with the period, 0 where no candidate stands out.
         votes: rows whose own period agrees.
-        voters: rows that are alive, neither constant nor idle.
+        voters: rows that were asked: neither constant nor idle, and only a few of each metric.
         reason: a sentence with the numbers used.
         row_period_s: (n_rows in group,) each row's own period near the group's, NaN where it has none.
         row_score: (n_rows in group,) share of each row's variance that repeats with the candidate.
@@ -75,9 +67,38 @@ class PeriodFinding:
     points_needed: int = LEAST_POINTS
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """The best repeating period of a group, whether or not it may be called found.
+
+    Args:
+        group: the group's number in the context.
+        candidate_s: seconds; NaN where nothing repeats.
+        row_score: (n_rows in group,) share of each row's variance that repeats with it.
+    """
+
+    group: int
+    candidate_s: float
+    row_score: NDArray[np.float64]
+
+
 def detect_periods(context: Context) -> list[PeriodFinding]:
     """One finding for each group, in ascending group number."""
     return [_detect_group(context, int(group)) for group in np.unique(context.group)]
+
+
+def find_repeats(context: Context) -> list[Repeat]:
+    """What repeats in each group, in ascending group number, without asking whether it may be called a period."""
+    found = []
+    for group in np.unique(context.group).tolist():
+        index = np.flatnonzero(context.group == group)
+        voters = voters_of(context, index)
+        best = None if voters is None else best_of(FineAcf.of(voters.acf), context.n_points)
+        row_score = np.zeros(index.size)
+        if voters is not None and best is not None:
+            row_score = voters.spread(np.clip(best.row_score, 0.0, 1.0), index.size)
+        found.append(Repeat(group, NAN if best is None else best.points * context.step_s, row_score))
+    return found
 
 
 def _detect_group(context: Context, group: int) -> PeriodFinding:
@@ -87,29 +108,16 @@ def _detect_group(context: Context, group: int) -> PeriodFinding:
     if present < LEAST_POINTS:
         reason = f"{present} points are present and at least {LEAST_POINTS} are needed"
         return _nothing(group, "too_short", reason, index.size, present)
-    rows = np.flatnonzero(active_rows(values, [context.metric[i] for i in index]))
-    acf = acf_batch(values[rows], int(MAX_LAG_SHARE * context.n_points))
-    good = np.isfinite(acf[:, 0])
-    rows, acf = rows[good], acf[good]
-    if not rows.size:
+    voters = voters_of(context, index)
+    if voters is None:
         reason = f"all {index.size} series are flat, or move less than those of an idle machine"
         return _nothing(group, "idle", reason, index.size, present)
+    rows = voters.rows
     smooth = np.array([context.metric[index[row]].endswith("_watts") for row in rows])
-    evidence = gather(values[rows], acf, smooth)
+    evidence = gather(values[rows], voters.acf, smooth)
     if evidence is None:
         return _nothing(group, "none", f"nothing repeats in {rows.size} series", index.size, present)
-    return _finding(group, evidence, rows, index.size, context.step_s, present)
-
-
-def active_rows(values: NDArray[np.float64], metrics: Sequence[str]) -> NDArray[np.bool_]:
-    """Rows (n_rows,) whose spread is above the idle floor of their unit and that hold enough values."""
-    known = np.isfinite(values)
-    count = known.sum(axis=1)
-    mean = np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1)
-    centred = np.where(known, values - mean[:, None], 0.0)
-    sd = np.sqrt((centred**2).sum(axis=1) / np.maximum(count, 1))
-    floor = np.array([next((f for unit, f in FLOOR_BY_UNIT if name.endswith(unit)), 0.0) for name in metrics])
-    return np.asarray((sd > np.maximum(floor, 1e-9 * np.abs(mean))) & (count >= LEAST_POINTS))
+    return _finding(group, evidence, voters, index.size, context.step_s, present)
 
 
 def _nothing(group: int, status: Status, reason: str, n_rows: int, present: int) -> PeriodFinding:
@@ -129,15 +137,12 @@ def _nothing(group: int, status: Status, reason: str, n_rows: int, present: int)
     )
 
 
-def _finding(
-    group: int, evidence: Evidence, rows: NDArray[np.intp], n_rows: int, step_s: float, present: int
-) -> PeriodFinding:
+def _finding(group: int, evidence: Evidence, voters: Voters, n_rows: int, step_s: float, present: int) -> PeriodFinding:
     status, reason = verdict(evidence, step_s)
     found = status == "found"
-    row_period, row_score = np.full(n_rows, NAN), np.zeros(n_rows)
-    row_score[rows] = evidence.row_score
+    row_period, row_score = np.full(n_rows, NAN), voters.spread(evidence.row_score, n_rows)
     if found:
-        row_period[rows[evidence.agree]] = evidence.row_points[evidence.agree] * step_s
+        row_period[voters.rows[evidence.agree]] = evidence.row_points[evidence.agree] * step_s
     return PeriodFinding(
         group=group,
         status=status,

@@ -16,6 +16,8 @@ SHORTEST_POINTS = 2.2
 """Shortest candidate; below two points nothing can be seen at all."""
 COMB_TEETH = 16
 """Multiples of the period that are looked at."""
+CHUNK_VALUES = 1 << 16
+"""Values of the autocorrelation read at once."""
 MEMORY_TEETH = 5.0
 """A tooth this far out weighs 1/e: checkpoints and drift shift the rhythm, so that far multiples of a good period fade."""
 
@@ -86,30 +88,40 @@ def comb_score(
         (n_rows, n_candidates); at most 1, about 0 where nothing repeats.
     """
     fine, sums, last = acf.fine, acf.sums, acf.fine.shape[1] - 1
-    total = np.zeros((fine.shape[0], periods.size))
-    weight = np.zeros(periods.size)
-    for tooth in range(1, COMB_TEETH + 1):
-        lag = tooth * periods
-        inside = lag <= acf.max_lag
-        if not inside.any():
-            break
-        w = tooth_weight(tooth, lag, inside, n_points, memory)
-        position = np.minimum(lag * UPSAMPLE, last)
-        left = np.minimum(position.astype(np.intp), last - 1)
-        part = position - left
-        value = fine[:, left] * (1 - part) + fine[:, left + 1] * part
-        lo = np.clip(np.rint((tooth - 0.5) * periods * UPSAMPLE).astype(np.intp), 0, last)
-        hi = np.clip(np.rint((tooth + 0.5) * periods * UPSAMPLE).astype(np.intp), 1, last + 1)
-        around = (sums[:, hi] - sums[:, lo]) / np.maximum(hi - lo, 1)
-        total += w * (value - around)
-        weight += w
-    return np.asarray(total / np.maximum(weight, 1e-9))
+    if not periods.size:
+        return np.zeros((fine.shape[0], 0))
+    tooth = _teeth(periods, acf.max_lag)
+    lag = tooth * periods
+    weight = tooth_weight(tooth, lag, lag <= acf.max_lag, n_points, memory)
+    position = np.minimum(lag * UPSAMPLE, last)
+    left = np.minimum(position.astype(np.intp), last - 1)
+    lo = np.minimum(np.rint((tooth - 0.5) * periods * UPSAMPLE).astype(np.intp), last)
+    hi = np.clip(np.rint((tooth + 0.5) * periods * UPSAMPLE).astype(np.intp), 1, last + 1)
+    weight /= np.maximum(weight.sum(axis=0), 1e-9)
+    right_part = weight * (position - left)
+    around = weight / np.maximum(hi - lo, 1)
+    out = np.empty((fine.shape[0], periods.size))
+    # A chunk of rows, all candidates and teeth at once, stays in the processor's cache.
+    chunk = max(1, CHUNK_VALUES // lag.size)
+    for start in range(0, fine.shape[0], chunk):
+        f, c = fine[start : start + chunk], sums[start : start + chunk]
+        value = f[:, left] * (weight - right_part)
+        value += f[:, left + 1] * right_part
+        value -= (c[:, hi] - c[:, lo]) * around
+        value.sum(axis=1, out=out[start : start + chunk])
+    return out
+
+
+def _teeth(periods: NDArray[np.float64], max_lag: int) -> NDArray[np.float64]:
+    """(n_teeth, 1) numbers of the teeth that lie inside the greatest lag for the shortest candidate."""
+    most = min(COMB_TEETH, max(1, int(max_lag / float(periods.min()))))
+    return np.arange(1.0, most + 1.0)[:, None]
 
 
 def tooth_weight(
-    tooth: int, lag: NDArray[np.float64], inside: NDArray[np.bool_], n_points: int, memory: float
+    tooth: NDArray[np.float64], lag: NDArray[np.float64], inside: NDArray[np.bool_], n_points: int, memory: float
 ) -> NDArray[np.float64]:
-    """(n_candidates,) weight of one tooth: the share of pairs that it averages, fading with distance."""
+    """(n_teeth, n_candidates) weight of each tooth: the share of pairs that it averages, fading with distance."""
     return np.asarray(np.where(inside, (1 - lag / n_points) * np.exp(-(tooth - 1) / memory), 0.0))
 
 
@@ -122,14 +134,12 @@ def grid_loss(
     falls between two of them reads too low. Periods of a few points at an awkward fraction lose up to two fifths.
     """
     offset, kept = _kept_between_lags()
-    total = np.zeros(periods.size)
-    weight = np.zeros(periods.size)
-    for tooth in range(1, COMB_TEETH + 1):
-        lag = tooth * periods
-        w = tooth_weight(tooth, lag, lag <= max_lag, n_points, memory)
-        total += w * np.interp(np.abs(lag - np.rint(lag)), offset, kept)
-        weight += w
-    return np.asarray(np.where(weight > 0, total / np.maximum(weight, 1e-9), 1.0))
+    tooth = _teeth(periods, max_lag)
+    lag = tooth * periods
+    weight = tooth_weight(tooth, lag, lag <= max_lag, n_points, memory)
+    total = (weight * np.interp(np.abs(lag - np.rint(lag)), offset, kept)).sum(axis=0)
+    sum_of_weights = weight.sum(axis=0)
+    return np.asarray(np.where(sum_of_weights > 0, total / np.maximum(sum_of_weights, 1e-9), 1.0))
 
 
 @lru_cache(maxsize=1)

@@ -94,7 +94,54 @@ def gather(values: Floats, acf: NDArray[np.floating], smooth: NDArray[np.bool_])
         smooth: (n_rows,) rows that the device itself averages over about a second, as it does power.
     """
     n = values.shape[1]
-    fine = FineAcf.of(acf)
+    best = best_of(FineAcf.of(acf), n)
+    if best is None:
+        return None
+    agree, points, row_score = best.agree, best.points, best.row_score
+    half_score, half_points = halves(values[agree] if agree.any() else values, points)
+    excess = next_lag_excess(acf, row_score, points)
+    who = agree if agree.any() else np.ones_like(agree)
+    return Evidence(
+        points=points,
+        score=best.score,
+        threshold=threshold(n / points),
+        cycles=n / points,
+        votes=int(agree.sum()),
+        voters=int(agree.size),
+        half_score=half_score,
+        half_points=half_points,
+        unresolved=best.unresolved,
+        resolved_share=float(resolved(acf[who], row_score[who], points).mean()),
+        power_swings=swings(acf[agree], excess[agree], smooth[agree]),
+        row_points=best.row_points,
+        row_score=np.clip(row_score, 0.0, 1.0),
+        agree=agree,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """The best period of some rows, before any verdict on it; lengths are in points.
+
+    Args:
+        points: the period.
+        score: its comb score over the rows that agree.
+        unresolved: half of it, below the resolution, explains the rows nearly as well.
+        agree: (n_rows,) who votes for it.
+        row_points: (n_rows,) each row's own period near it.
+        row_score: (n_rows,) each row's score at it.
+    """
+
+    points: float
+    score: float
+    unresolved: bool
+    agree: NDArray[np.bool_]
+    row_points: Floats
+    row_score: Floats
+
+
+def best_of(fine: FineAcf, n: int) -> Best | None:
+    """The period that the rows of an autocorrelation over ``n`` points agree on best; None when nothing repeats."""
     found = best_candidate(fine.pooled(), n)
     if found is None:
         return None
@@ -106,25 +153,8 @@ def gather(values: Floats, acf: NDArray[np.floating], smooth: NDArray[np.bool_])
         agree, own_points, own_score = vote(fine, candidate, n)
     who = agree if agree.any() else np.ones_like(agree)
     points, score = refine(fine.rows(who).pooled(), candidate, n)
-    half_score, half_points = halves(values[who], points)
     row_score = comb_score(fine, np.array([points]), n)[:, 0]
-    excess = next_lag_excess(acf, row_score, points)
-    return Evidence(
-        points=points,
-        score=score,
-        threshold=threshold(n / points),
-        cycles=n / points,
-        votes=int(agree.sum()),
-        voters=int(agree.size),
-        half_score=half_score,
-        half_points=half_points,
-        unresolved=unresolved,
-        resolved_share=float(resolved(acf[who], row_score[who], points).mean()),
-        power_swings=swings(acf[agree], excess[agree], smooth[agree]),
-        row_points=own_points,
-        row_score=np.clip(row_score, 0.0, 1.0),
-        agree=agree,
-    )
+    return Best(points, score, unresolved, agree, own_points, row_score)
 
 
 def vote(acf: FineAcf, candidate: float, n: int) -> tuple[NDArray[np.bool_], Floats, Floats]:

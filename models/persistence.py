@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from features.frame import Context
-from models.base import Forecaster
-from models.quantiles import Floats, keep_laws, last_observed, sample_quantiles
+from models.base import LEVELS, Forecaster
+from models.quantiles import Floats, ahead, keep_laws, last_observed, lead_blocks, sample_quantiles
 from models.saved import read_state, write_state
 
 MIN_DIFFERENCES = 4
@@ -34,11 +34,11 @@ class Persistence:
         n, t = values.shape
         base = last_observed(values, np.nan)
         base = np.where(np.isfinite(base), base, np.where(np.isfinite(context.low), context.low, 0.0))
-        spread = np.full((n, horizon, 11), np.nan)
-        for h in range(1, min(horizon, t - 1) + 1):
-            step = values[:, h:] - values[:, :-h]
-            enough = np.isfinite(step).sum(axis=1) >= MIN_DIFFERENCES
-            spread[:, h - 1] = np.where(enough[:, None], sample_quantiles(step), np.nan)
+        spread = np.full((n, horizon, len(LEVELS)), np.nan)
+        for first, stop in lead_blocks(n, t, min(horizon, t - 1)):
+            step = ahead(values, first, stop) - values[:, None, :]
+            enough = np.isfinite(step).sum(axis=2) >= MIN_DIFFERENCES
+            spread[:, first - 1 : stop - 1] = np.where(enough[..., None], sample_quantiles(step), np.nan)
         spread = _lengthen(spread, _crude_spread(values))
         return keep_laws(base[:, None, None] + spread, context.low, context.high)
 
@@ -56,7 +56,7 @@ class Persistence:
 def _crude_spread(values: Floats) -> Floats:
     """(n, n_levels) quantiles of value minus last value, for rows too short to show differences; 0 without values."""
     if values.shape[1] == 0:
-        return np.zeros((values.shape[0], 11))
+        return np.zeros((values.shape[0], len(LEVELS)))
     around = sample_quantiles(values - last_observed(values, np.nan)[:, None])
     result: Floats = np.where(np.isfinite(around), around, 0.0)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy as np
 from features.frame import Context
 from models.base import LEVELS, Forecaster
 from models.folding import fold_quantiles
-from models.period import PeriodFinding, detect_periods
-from models.quantiles import Floats, fill_forward, keep_laws, sample_quantiles
+from models.period import PeriodFinding, Repeat, find_repeats
+from models.quantiles import Floats, ahead, fill_forward, keep_laws, lead_blocks, sample_quantiles
 from models.saved import read_state, write_state
 
 RECENT_POINTS = 256
@@ -35,9 +36,9 @@ class PhaseForecaster:
 
     def predict(self, context: Context, horizon: int) -> Floats:
         """Quantile cube (n_series, horizon, n_levels)."""
-        return self.predict_with(context, horizon, detect_periods(context))
+        return self.predict_with(context, horizon, find_repeats(context))
 
-    def predict_with(self, context: Context, horizon: int, findings: list[PeriodFinding]) -> Floats:
+    def predict_with(self, context: Context, horizon: int, findings: Sequence[Repeat | PeriodFinding]) -> Floats:
         """The cube for periods that were already detected: one finding for each group of the context."""
         cube = np.full((context.n_series, horizon, len(LEVELS)), np.nan)
         share = np.zeros(context.n_series)
@@ -90,10 +91,17 @@ def relaxing_quantiles(context: Context, horizon: int) -> Floats:
     away = recent - mean
     n = recent.shape[1]
     cube = np.empty((context.n_series, horizon, len(LEVELS)))
-    for step in range(horizon):
-        lead = min(step + 1, n // 2)
-        before, after = away[:, : n - lead], away[:, lead:]
-        power = (before**2).sum(axis=1, keepdims=True)
-        kept = np.clip((before * after).sum(axis=1, keepdims=True) / np.where(power > 0, power, 1.0), 0.0, 1.0)
-        cube[:, step] = mean + kept * away[:, -1:] + sample_quantiles(after - kept * before)
+    furthest = min(horizon, n // 2)
+    for first, stop in lead_blocks(context.n_series, n, furthest):
+        after = ahead(away, first, stop)
+        known = np.isfinite(after)
+        before = np.where(known, away[:, None, :], 0.0)
+        power = (before**2).sum(axis=2)
+        both = (before * np.where(known, after, 0.0)).sum(axis=2)
+        kept = np.clip(both / np.where(power > 0, power, 1.0), 0.0, 1.0)[..., None]
+        cube[:, first - 1 : stop - 1] = (mean + kept[..., 0] * away[:, -1:])[..., None] + sample_quantiles(
+            after - kept * before
+        )
+    # Beyond half of the window too few pairs are left: the last lead that has them stands.
+    cube[:, furthest:] = cube[:, furthest - 1 : furthest] if furthest else recent[:, -1:, None]
     return keep_laws(cube, context.low, context.high)

@@ -12,6 +12,8 @@ from models.base import LEVELS
 Floats = NDArray[np.float64]
 LEVEL_ARRAY: Floats = np.asarray(LEVELS, np.float64)
 MEDIAN = LEVELS.index(0.5)
+BLOCK_VALUES = 1 << 17
+"""Values worked on at once where leads are taken in blocks: 1 MiB."""
 
 
 def sample_quantiles(samples: Floats, levels: Sequence[float] = LEVELS) -> Floats:
@@ -21,14 +23,35 @@ def sample_quantiles(samples: Floats, levels: Sequence[float] = LEVELS) -> Float
     """
     ordered = np.sort(samples, axis=-1)  # NaN goes last
     count = np.isfinite(ordered).sum(axis=-1)
-    last = np.maximum(count - 1, 0)
-    place = last[..., None] * np.asarray(levels, np.float64)
-    below = np.floor(place).astype(np.intp)
-    above = np.minimum(below + 1, last[..., None])
-    low = np.take_along_axis(ordered, below, axis=-1)
-    high = np.take_along_axis(ordered, above, axis=-1)
+    last = np.maximum(count - 1, 0)[..., None]
+    place = last * np.asarray(levels, np.float64)
+    below = place.astype(np.intp)
+    low, high = pick(ordered, below), pick(ordered, np.minimum(below + 1, last))
     result: Floats = np.where(count[..., None] > 0, low + (high - low) * (place - below), np.nan)
     return result
+
+
+def pick(values: Floats, index: NDArray[np.intp]) -> Floats:
+    """(..., n) at (..., k) indices of the last axis -> (..., k); what ``take_along_axis`` does, with less ado."""
+    n = values.shape[-1]
+    rows = values.size // max(n, 1)
+    flat = index.reshape(rows, -1) + (np.arange(rows) * n)[:, None]
+    result: Floats = values.reshape(-1)[flat].reshape(index.shape)
+    return result
+
+
+def lead_blocks(n_series: int, n_points: int, horizon: int) -> list[tuple[int, int]]:
+    """Consecutive blocks (first, last + 1) of the leads 1..horizon, so that a block over all points fits the cache."""
+    size = max(1, BLOCK_VALUES // max(1, n_series * n_points))
+    return [(first, min(first + size, horizon + 1)) for first in range(1, horizon + 1, size)]
+
+
+def ahead(values: Floats, first: int, stop: int) -> Floats:
+    """(n, stop - first, t): each row of (n, t) as it was ``first``, ``first + 1``, ... points later; NaN past its end."""
+    n, t = values.shape
+    padded = np.concatenate([values, np.full((n, stop), np.nan)], axis=1)
+    shifted: Floats = np.lib.stride_tricks.sliding_window_view(padded, t, axis=1)[:, first:stop]
+    return shifted
 
 
 def weighted_quantiles(samples: Floats, weights: Floats, levels: Sequence[float] = LEVELS) -> Floats:
@@ -44,24 +67,20 @@ def weighted_quantiles(samples: Floats, weights: Floats, levels: Sequence[float]
     """
     known = np.isfinite(samples) & (weights > 0)
     order = np.argsort(np.where(known, samples, np.inf), axis=-1)
-    value = np.take_along_axis(samples, order, axis=-1)
-    weight = np.take_along_axis(np.where(known, weights, 0.0), order, axis=-1)
+    value = pick(samples, order)
+    weight = pick(np.where(known, weights, 0.0), order)
     total = weight.sum(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         position = (np.cumsum(weight, axis=-1) - 0.5 * weight) / total
-    n = samples.shape[-1]
-    usable = known.sum(axis=-1)
-    out = np.full((*samples.shape[:-1], len(levels)), np.nan)
-    for k, level in enumerate(levels):
-        above = (position < level).sum(axis=-1)
-        high = np.clip(above, 0, np.maximum(usable - 1, 0))[..., None]
-        low = np.maximum(high - (above[..., None] > 0) * (above[..., None] < usable[..., None]), 0)
-        high = np.minimum(high, n - 1)
-        at_low, at_high = np.take_along_axis(position, low, -1), np.take_along_axis(position, high, -1)
-        v_low, v_high = np.take_along_axis(value, low, -1), np.take_along_axis(value, high, -1)
-        span = at_high - at_low
-        share = np.where(span > 0, (level - at_low) / np.where(span > 0, span, 1.0), 0.0)
-        out[..., k] = (v_low + (v_high - v_low) * np.clip(share, 0.0, 1.0))[..., 0]
+    usable = known.sum(axis=-1)[..., None]
+    level = np.asarray(levels, np.float64)
+    above = np.stack([(position < one).sum(axis=-1) for one in levels], axis=-1)
+    high = np.minimum(above, np.maximum(usable - 1, 0))
+    low = np.maximum(high - ((above > 0) & (above < usable)), 0)
+    at_low, v_low = pick(position, low), pick(value, low)
+    span = pick(position, high) - at_low
+    share = np.where(span > 0, (level - at_low) / np.where(span > 0, span, 1.0), 0.0)
+    out: Floats = v_low + (pick(value, high) - v_low) * np.clip(share, 0.0, 1.0)
     out[~(total[..., 0] > 0)] = np.nan
     return out
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from features.frame import Context
 from models.base import Forecaster
 from models.level import RecentLevel
-from models.quantiles import Floats, fill_forward, keep_laws, sample_quantiles
+from models.quantiles import Floats, ahead, fill_forward, keep_laws, lead_blocks, sample_quantiles
 from models.saved import read_state, write_state
 
 QUIET_POINTS = 8
@@ -43,14 +43,14 @@ class Regime:
             return cube
         quiet = quiet_moments(values)
         rows = np.flatnonzero(quiet[:, -1] & np.isfinite(values[:, -1]))
-        for h in range(1, horizon + 1) if rows.size else ():
-            start = quiet[rows, :-h]
-            change = np.where(start, values[rows, h:] - values[rows, :-h], np.nan)
-            if change.shape[1] == 0:
-                break
-            enough = np.isfinite(change).sum(axis=1) >= PRECEDENTS_NEEDED
-            ahead = values[rows, -1:] + sample_quantiles(change)
-            cube[rows, h - 1] = np.where(enough[:, None], ahead, cube[rows, h - 1])
+        last = min(horizon, context.n_points - 1) if rows.size else 0
+        for first, stop in lead_blocks(rows.size, context.n_points, last):
+            change = ahead(values[rows], first, stop) - values[rows][:, None, :]
+            change = np.where(quiet[rows][:, None, :], change, np.nan)
+            enough = np.isfinite(change).sum(axis=2) >= PRECEDENTS_NEEDED
+            leads = slice(first - 1, stop - 1)
+            said = values[rows, -1:, None] + sample_quantiles(change)
+            cube[rows, leads] = np.where(enough[..., None], said, cube[rows, leads])
         return keep_laws(cube, context.low, context.high)
 
     def save(self, folder: Path) -> None:
