@@ -135,6 +135,8 @@ class LineTail:
         """Take over what ``state`` gave. Raises ValueError, TypeError or KeyError on anything else."""
         places = {str(h): _Place(int(o), bool(s), int(e), str(t)) for h, (o, s, e, t) in state["places"].items()}
         sights = {str(p): _Sight((int(d), int(i)), int(n), 0) for p, (d, i, n) in state["sights"].items()}
+        if any(place.offset < 0 for place in places.values()):
+            raise ValueError("a place before the beginning of a file")
         self._places, self._sights = places, sights
 
     def _served(self, path: str) -> int:
