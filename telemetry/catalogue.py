@@ -15,6 +15,7 @@ from dataclasses import replace
 from telemetry.catalogue_amd import AMD_SOURCES
 from telemetry.catalogue_hosts import HOST_METRICS
 from telemetry.catalogue_nccl import NCCL_METRICS
+from telemetry.catalogue_scheduler import SCHEDULER_METRICS
 from telemetry.metric import INF, KIB, MIB, Blank, Kind, Level, Metric, Source
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "MIB",
     "NODE_NAME_FIELD",
     "PER_CORE_FIELDS",
+    "PER_WORKLOAD",
     "PROFILED",
     "SOURCES_OF",
     "TEXT_BLANKS",
@@ -679,6 +681,9 @@ _ROWS: tuple[Metric, ...] = (
         meaning="5 is link up",
     ),
     *NCCL_METRICS,
+    # A pod's own part of a device that it shares; newer exporters print it beside the device's own number.
+    Metric("workload_gpu_util_ratio", "ratio", Kind.GAUGE, Level.WORKLOAD, (), high=1.0, meaning="a pod's own kernels"),
+    Metric("workload_memory_used_bytes", "bytes", Kind.GAUGE, Level.WORKLOAD, (), meaning="a pod's own memory"),
     # What a site measures itself, brought in by a mapping of its own.
     Metric("link_latency_seconds", "seconds", Kind.GAUGE, Level.PORT, (), meaning="time from one end to the other"),
     Metric(
@@ -714,7 +719,11 @@ _ROWS: tuple[Metric, ...] = (
     ),
 )
 
-METRICS: tuple[Metric, ...] = (*(_also(row, *AMD_SOURCES.get(row.name, ())) for row in _ROWS), *HOST_METRICS)
+METRICS: tuple[Metric, ...] = (
+    *(_also(row, *AMD_SOURCES.get(row.name, ())) for row in _ROWS),
+    *HOST_METRICS,
+    *SCHEDULER_METRICS,
+)
 """Every row."""
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
 SOURCES_OF: dict[str, tuple[tuple[Metric, Source], ...]] = {}
@@ -764,6 +773,12 @@ DERIVED_RATE: dict[str, str] = {
     "port_rx_bytes_total": "port_rx_bytes_per_s",
 }
 """Counter -> the rate that the transforms derive from it."""
+
+PER_WORKLOAD: dict[str, str] = {
+    "gpu_util_ratio": "workload_gpu_util_ratio",
+    "gpu_memory_used_bytes": "workload_memory_used_bytes",
+}
+"""Device metric -> the metric of a pod's line that stands beside the device's own."""
 
 IGNORED_FIELDS: frozenset[str] = frozenset(
     {

@@ -63,6 +63,12 @@ class Problem(StrEnum):
     QUERY_ERROR = "query_error"
     OWNER_UNKNOWN = "owner_unknown"
     NO_NODE = "no_node"
+    OWNER_CONFLICT = "owner_conflict"
+    """Two sources name different owners of a GPU."""
+    DEVICE_UNKNOWN = "device_unknown"
+    """A job holds GPUs of a host, but which ones cannot be told."""
+    INCONSISTENT = "inconsistent"
+    """Numbers of one source contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
