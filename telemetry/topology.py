@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from telemetry.ids import LinkId
 from telemetry.jobs import JobView
+from telemetry.machine import Distance, Machine, Reach
+
+NVLINK = "nvlink"
+BLOCK = "block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +31,54 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two sources that cannot both be right, or one that contradicts itself.
+
+    Args:
+        subject: host, switch or device it is about.
+        what: what they differ in, such as ``leaf switch``.
+        says: (source, value) of each, the one that is used first.
+        kept: what is used; empty when neither is, which leaves it unknown.
+    """
+
+    subject: str
+    what: str
+    says: tuple[tuple[str, str], ...]
+    kept: str = ""
+
+    def __str__(self) -> str:
+        sides = "; ".join(f"{source} says {value}" for source, value in self.says)
+        return f"{self.what} of {self.subject}: {sides}; " + (f"{self.kept} is used" if self.kept else "left unknown")
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
-    """Hosts, leaf switches and links between them.
+    """Hosts, switches, links, NVLink domains and the inside of hosts, from one source or several.
 
     Args:
         leaf_of: host name -> leaf switch name.
         links: every known link.
-        source: where this came from, for ``doctor``.
+        source: where this came from, for ``doctor``; several are joined by commas.
+        paths: host name -> switches above it, nearest first; None at a tier that is not told.
+        domain_of: kind of domain -> host name -> name of the domain. Kinds: ``nvlink`` (NVLink across hosts), ``rack``
+            (same rack-scale machine), ``block`` (a Slurm block), ``zone``, ``region`` and others that a source names.
+        machines: host name -> its inside.
+        aliases: another name of a switch or domain -> the name used here.
+        said_by: what was told, such as ``leaf of gpu001`` -> sources that said so.
+        conflicts: what sources do not agree on.
+        unknowns: sentences on what is not known, for people.
     """
 
     leaf_of: dict[str, str] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
     source: str = ""
+    paths: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    domain_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    machines: Mapping[str, Machine] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    said_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    conflicts: tuple[Conflict, ...] = ()
+    unknowns: tuple[str, ...] = ()
 
     def link(self, link_id: LinkId) -> Link | None:
         """The link at a port, None when unknown."""
@@ -54,6 +94,95 @@ class Topology:
     def leaves(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """Leaf switches under which these hosts stand, sorted; unknown hosts are left out."""
         return tuple(sorted({self.leaf_of[node] for node in nodes if node in self.leaf_of}))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host that any source names, sorted."""
+        named: set[str] = set(self.leaf_of) | set(self.paths) | set(self.machines)
+        return tuple(sorted(named.union(*self.domain_of.values())))
+
+    def path(self, host: str) -> tuple[str | None, ...]:
+        """Switches above a host, nearest first; empty when nothing is known."""
+        known = self.paths.get(host)
+        if known is not None:
+            return known
+        return (self.leaf_of[host],) if host in self.leaf_of else ()
+
+    def domains(self, kind: str) -> dict[str, frozenset[str]]:
+        """Every domain of a kind with its hosts."""
+        found: dict[str, set[str]] = {}
+        for host, name in self.domain_of.get(kind, {}).items():
+            found.setdefault(name, set()).add(host)
+        return {name: frozenset(hosts) for name, hosts in sorted(found.items())}
+
+    def nvlink_sets(self) -> tuple[frozenset[str], ...]:
+        """NVLink domains as sets of ``host:GPU``; a host whose GPUs are not named stands for all of them."""
+        across = self.domain_of.get(NVLINK, {})
+        sets = [
+            frozenset(place for host in hosts for place in self._gpus_of(host))
+            for hosts in self.domains(NVLINK).values()
+        ]
+        for host, machine in sorted(self.machines.items()):
+            if host not in across:
+                sets += [frozenset(f"{host}:{gpu}" for gpu in gpus) for gpus in machine.nvlink_domains]
+        return tuple(sets)
+
+    def _gpus_of(self, host: str) -> tuple[str, ...]:
+        machine = self.machines.get(host)
+        return tuple(f"{host}:{gpu.name}" for gpu in machine.gpus) if machine and machine.gpus else (host,)
+
+    def distance(self, a: str, b: str) -> Distance | None:
+        """How far two places are, by the nearest thing that they are known to share; None when that is unknown.
+
+        Args:
+            a: a host, or a device as ``host:GPU0``, ``host:mlx5_0`` or ``host:GPU-uuid``.
+            b: another.
+
+        Hosts under different leaf switches without a common switch among those told are ``FAR``. Where one of them has
+        no known leaf, or no source tells of both, and no known domain is common, the answer is None, never a guess.
+        """
+        host, _, device = a.partition(":")
+        other_host, _, other_device = b.partition(":")
+        if host == other_host:
+            if device == other_device:
+                return Distance(Reach.SELF)
+            machine = self.machines.get(host)
+            return machine.distance(device, other_device) if machine and device and other_device else None
+        return self._between_hosts(host, other_host)
+
+    def _between_hosts(self, a: str, b: str) -> Distance | None:
+        for kind, reach in ((NVLINK, Reach.NVLINK_DOMAIN), (BLOCK, Reach.SAME_BLOCK)):
+            homes = self.domain_of.get(kind, {})
+            if a in homes and homes[a] == homes.get(b):
+                return Distance(reach, via=homes[a])
+        path, other = self.path(a), self.path(b)
+        for tier, (switch, its) in enumerate(zip(path, other, strict=False)):
+            if switch is None or its is None:
+                continue
+            if switch == its:
+                # A common spine says nothing of the leaves where one is unknown: then it is at most that far.
+                if None in path[:tier] or None in other[:tier]:
+                    return None
+                return Distance(Reach.SAME_LEAF if tier == 0 else Reach.SAME_SPINE, via=switch, tier=tier)
+        if not path or not other or path[0] is None or other[0] is None:
+            return None
+        if self._strangers(a, b):
+            return None
+        return self._far(path, other)
+
+    def _strangers(self, a: str, b: str) -> bool:
+        """Whether no source tells of both hosts: then their switches may be one and the same under two names."""
+        tellers = [self.said_by.get(f"switches above {host}", ()) for host in (a, b)]
+        return all(tellers) and not set(tellers[0]) & set(tellers[1])
+
+    @staticmethod
+    def _far(path: tuple[str | None, ...], other: tuple[str | None, ...]) -> Distance | None:
+        later = set(path) & set(other) - {None}
+        if later:
+            # Trees of unequal height still meet; the tier is that of the lower side.
+            tier = next(tier for tier, switch in enumerate(path) if switch in later)
+            return Distance(Reach.SAME_SPINE, via=str(path[tier]), tier=tier)
+        return None if None in path or None in other else Distance(Reach.FAR)
 
 
 @dataclass(frozen=True, slots=True)
