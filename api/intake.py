@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from features.ring import Ring
 from features.store.base import FeatureStore
-from telemetry.errors import StoreError
+from telemetry.errors import GpucastError, StoreError
 from telemetry.samples import SampleBatch
 
 MAX_WAITING_SAMPLES = 4_000_000
 """About 100 MB of waiting columns; beyond it the oldest batches are dropped and counted."""
 
+MAX_PUSHED_SAMPLES = 1_000_000
+"""About 30 MB of columns that senders wait for; beyond it a sender is asked to come again."""
+
 log = logging.getLogger("gpucast")
+
+
+class IntakeBusy(GpucastError):
+    """As many pushed samples wait for the store as may; the sender keeps its own and comes again."""
 
 
 class Intake:
     """Hands every batch to the ring now and to the store within ``flush_s``.
 
-    When the store refuses, batches wait in memory and are tried again; the service says so and turns unready.
+    When the store refuses, batches wait in memory and are tried again; the service says so and turns unready. What
+    senders push (``keep``) does not wait that long, and is not kept for them when the store refuses.
 
     Args:
         ring: hot window in memory.
@@ -47,6 +55,9 @@ class Intake:
         self._now = now
         self._spill_after_s = spill_after_s
         self._waiting: list[SampleBatch] = []
+        self._pushed: list[tuple[Sequence[SampleBatch], asyncio.Future[None]]] = []
+        self._pushed_samples = 0
+        self._try_again_s = 0.0
         self._storing: asyncio.Task[None] | None = None
         # One thread: DuckDB takes one writer, and a slow disk must not stop the loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
@@ -65,12 +76,39 @@ class Intake:
         self._waiting.append(batch)
         self.samples_total += len(batch)
 
+    async def keep(self, batches: Sequence[SampleBatch]) -> None:
+        """Accept batches that somebody pushed, and come back once they are on disk.
+
+        Those who push while the store writes share its next transaction. Samples older than the ring's window go to
+        the store only: in the ring they would push newer ones out.
+
+        Raises:
+            IntakeBusy: too many pushed samples wait already; nothing is taken.
+            StoreError: the store refused; nothing is stored, and the sender has to send them again.
+        """
+        count = sum(len(batch) for batch in batches)
+        if self._pushed_samples and self._pushed_samples + count > MAX_PUSHED_SAMPLES:
+            raise IntakeBusy(f"{self._pushed_samples} pushed samples wait for the store", mend="Send again in a second")
+        loop = asyncio.get_running_loop()
+        if self._failed_in_a_row and loop.time() < self._try_again_s:
+            raise StoreError(self.problem)
+        done: asyncio.Future[None] = loop.create_future()
+        done.add_done_callback(lambda told: told.cancelled() or told.exception())  # the sender may have left meanwhile
+        self._pushed.append((batches, done))
+        self._pushed_samples += count
+        self._start_storing()
+        await asyncio.shield(done)
+        oldest_s = self._now() - self._ring.window_s
+        for batch in batches:
+            if batch.sightings or (len(batch) and float(batch.at_s.max()) >= oldest_s):
+                self._ring.append(batch)
+        self.samples_total += count
+
     async def run(self) -> None:
         """Flush for ever; cancel to stop, then call ``close``."""
         spilled_s = self._now()
         while True:
-            # A store that refuses is asked less and less often: each try may have to read its log again.
-            await asyncio.sleep(self._flush_s * 2.0 ** min(self._failed_in_a_row, 5))
+            await asyncio.sleep(self._pause_s())
             await self.flush()
             if self._spill_after_s is not None and self._now() - spilled_s > max(60.0, self._spill_after_s / 12):
                 spilled_s = self._now()
@@ -78,23 +116,39 @@ class Intake:
 
     async def flush(self) -> None:
         """Store what waits; on failure keep it for the next try. A flush under way ends also when this is cancelled."""
+        await asyncio.shield(self._start_storing())
+
+    def _start_storing(self) -> asyncio.Task[None]:
         if self._storing is None:
             self._storing = asyncio.create_task(self._store_waiting(), name="store samples")
-        await asyncio.shield(self._storing)
+        return self._storing
 
     async def _store_waiting(self) -> None:
         batches, self._waiting = self._waiting, []
+        pushed, self._pushed, self._pushed_samples = self._pushed, [], 0
+        together = [*batches, *(batch for group, _ in pushed for batch in group)]
         try:
-            if batches:
-                self.stored_total += await self._in_thread(self._store.append, batches)
+            if together:
+                self.stored_total += await self._in_thread(self._store.append, together)
                 self.problem, self._failed_in_a_row = "", 0
+            for _, done in pushed:
+                done.set_result(None)
         except Exception as error:  # whatever it is, the samples wait for the next try and the service goes on
             self._note(error)
             self._failed_in_a_row += 1
+            self._try_again_s = asyncio.get_running_loop().time() + self._pause_s()
             self._waiting = batches + self._waiting
             self._drop_oldest()
+            for _, done in pushed:
+                done.set_exception(error if isinstance(error, StoreError) else StoreError(self.problem))
         finally:
             self._storing = None
+            if self._pushed:
+                self._start_storing()
+
+    def _pause_s(self) -> float:
+        """Until the next try: a store that refuses is asked less often, as each may have to read its log again."""
+        return self._flush_s * 2.0 ** min(self._failed_in_a_row, 5)
 
     async def _in_thread(self, call: Callable[[Any], int], argument: object) -> int:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, argument)
@@ -127,7 +181,7 @@ class Intake:
 
     async def close(self) -> None:
         """Store what still waits and release the files."""
-        if self._storing is not None:
+        while self._storing is not None:
             await self._storing
         await self.flush()
         left = sum(len(batch) for batch in self._waiting)
