@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,17 @@ from collectors.attribution import BUSY_METRICS, Owner, OwnerRules, owner_of, sh
 from collectors.entities import Place, clean_labels, entity_of, gpu_of, part_of, uuid_of
 from collectors.exposition import Layout
 from collectors.quality import Limits
-from telemetry.catalogue import NODE_NAME_FIELD, UPLINK_FIELD, Level, Metric, Source, left_out, meaning_of
+from telemetry.catalogue import (
+    BY_NAME,
+    NODE_NAME_FIELD,
+    PER_WORKLOAD,
+    UPLINK_FIELD,
+    Level,
+    Metric,
+    Source,
+    left_out,
+    meaning_of,
+)
 from telemetry.ids import GpuId, JobId, SeriesKey
 from telemetry.samples import Finding, IntArray, Problem
 
@@ -78,7 +88,12 @@ class _Line:
     metric: Metric
     source: Source
     mig: bool
-    owned: bool
+    owner: Owner | None
+
+    @property
+    def owned(self) -> bool:
+        """Whether the line names a user."""
+        return self.owner is not None
 
 
 def plan_page(
@@ -109,7 +124,7 @@ def plan_page(
             owners.setdefault(gpu, set()).update({owner} if owner else ())
         part = part_of(metric, name, labels)
         mig = gpu is not None and bool(gpu.mig)
-        lines.append(_Line(row, SeriesKey(metric.name, entity), part, metric, field, mig, owner is not None))
+        lines.append(_Line(row, SeriesKey(metric.name, entity), part, metric, field, mig, owner))
     findings = tuple(Finding(problem, source, text, count) for (problem, text), count in nowhere.items())
     return _assemble(lines, owners, tuple(unknown), findings, previous)
 
@@ -156,7 +171,7 @@ def _choose(lines: list[_Line]) -> tuple[list[_Line], list[tuple[int, int]]]:
 
     A card's number is repeated on each MIG instance and for each pod. The card's own line is the best one, then one
     without an owner (newer exporters print true per-pod numbers beside the device's own), then the first. Instances
-    are read a moment apart and may differ a little; so may pods' own numbers from the device's.
+    are read a moment apart and may differ a little. Pods' own numbers beside the device's become series of their own.
     """
     groups: dict[tuple[SeriesKey, str], list[_Line]] = {}
     for line in lines:
@@ -166,12 +181,22 @@ def _choose(lines: list[_Line]) -> tuple[list[_Line], list[tuple[int, int]]]:
     for group in groups.values():
         best = min(group, key=lambda line: (line.mig, line.owned, line.metric.sources.index(line.source), line.row))
         chosen.append(best)
+        if best.key.metric in PER_WORKLOAD and not best.owned:
+            chosen += [_workloads_own(line) for line in group if line.owner is not None and line.mig is best.mig]
         same += [
             (best.row, line.row)
             for line in group
             if line is not best and line.mig is False and best.owned is line.owned and line.source is best.source
         ]
     return chosen, same
+
+
+def _workloads_own(line: _Line) -> _Line:
+    """A pod's line as a series of the pod's own."""
+    assert line.owner is not None
+    metric = BY_NAME[PER_WORKLOAD[line.key.metric]]
+    who = line.owner.workload or str(line.owner.job)
+    return replace(line, key=SeriesKey(metric.name, f"{line.key.entity}@{who}"), metric=metric)
 
 
 def _users(

@@ -785,6 +785,8 @@ IGNORED_FIELDS: frozenset[str] = frozenset(
         # The same traffic in an older 64-bit extension; adding it would double the bytes.
         "node_infiniband_legacy_data_transmitted_bytes_total",
         "node_infiniband_legacy_data_received_bytes_total",
+        # Tells how old the text files are (TEXTFILE_MTIME_FIELD); no sample of its own.
+        "node_textfile_mtime_seconds",
     }
 )
 

@@ -38,6 +38,8 @@ class Level(StrEnum):
     """A NIC's or a switch's network port."""
     LANE = "lane"
     """One NVLink or xGMI link of a card."""
+    WORKLOAD = "workload"
+    """One pod's own part of a shared device; entity ``device@namespace/pod/container``."""
     HOST_DEVICE = "host_device"
     """A disk, mount, socket or network interface of a host."""
     JOB = "job"

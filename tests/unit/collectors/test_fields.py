@@ -106,7 +106,10 @@ def test_the_devices_own_line_wins_over_its_pods():
         for extra, number in ((',pod="a-0",namespace="x",vgpu="0"', 30), ("", 50), (',pod="b-0",namespace="x"', 20))
     )
     batch = Target().read(text)
-    assert batch.value.tolist() == [0.5]
+    assert value(batch, "gpu_util_ratio", "n1:GPU-1") == 0.5
+    assert value(batch, "workload_gpu_util_ratio", "n1:GPU-1@x/a-0") == 0.3
+    assert value(batch, "workload_gpu_util_ratio", "n1:GPU-1@x/b-0") == 0.2
+    assert len(batch) == 3
     assert Problem.DUPLICATE_SERIES not in problems(batch)
     assert {s.sharers for s in batch.sightings} == {2}
 
