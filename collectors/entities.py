@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from collectors.nccl.inspector_text import collective_of
 from telemetry.catalogue import EXPORTER_POD_HINT, TEXT_BLANKS, Level, Metric, Source
 from telemetry.ids import GpuId, LinkId
 
@@ -103,6 +104,8 @@ def entity_of(metric: Metric, labels: Mapping[str, str], place: Place, source: S
         if gpu is None:
             return ""
         return str(gpu.card if metric.level is Level.GPU else gpu)
+    if metric.level is Level.COLLECTIVE:
+        return str(collective_of(labels, host_name(labels, place)) or "")
     return ""
 
 

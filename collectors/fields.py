@@ -11,6 +11,7 @@ import numpy as np
 from collectors.attribution import BUSY_RATIO, OwnerRules
 from collectors.entities import Place
 from collectors.exposition import Layout, ParsedPage
+from collectors.nccl.inspector_text import TextfileAges
 from collectors.page_plan import PagePlan, plan_page
 from collectors.quality import PROBLEM_OF, judge
 from telemetry.catalogue import ACTIVE_PORT_STATE
@@ -32,6 +33,7 @@ class FieldMapper:
         self._source = source
         self._place = place or Place()
         self._rules = rules or OwnerRules()
+        self._textfiles = TextfileAges(source)
         self._layout: Layout | None = None
         self._plan: PagePlan | None = None
         self._first_printed: FloatArray | None = None
