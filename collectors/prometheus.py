@@ -32,6 +32,8 @@ _MOST_POINTS = 11_000
 _LEAST_CHUNK_S = 30.0
 _FIELDS_PER_QUERY = 40
 """Keeps the address of a query under 2 kB, which every proxy lets through."""
+_MOST_REFUSALS = 64
+"""Of one reading; a server that refuses this often is not asked for ever smaller pieces."""
 _ASK_NAMES_AGAIN_S = 60.0
 _UNREAD = (Problem.UNREACHABLE, Problem.TIMEOUT, Problem.QUERY_ERROR)
 """Findings of a reading that gave nothing and has to be made again from its start."""
@@ -84,6 +86,7 @@ class PrometheusCollector:
         self._mapper = SeriesMapper(self.name, rules)
         self._present: list[str] = []
         self._asked_at_s: float | None = None
+        self._refused = 0
         self._lock = asyncio.Lock()
 
     async def collect(self, window: Window) -> SampleBatch:
@@ -101,6 +104,7 @@ class PrometheusCollector:
     def _collect(self, window: Window) -> SampleBatch:
         findings: list[Finding] = []
         answers: list[Answer] = []
+        self._refused = 0
         try:
             self._learn_names(window)
             for start_s, end_s in _chunks(window, self._chunk_s):
@@ -148,6 +152,10 @@ class PrometheusCollector:
             return [self._ask(fields, start_s, end_s)]
         except BadReply as bad:
             span_s = end_s - start_s
+            self._refused += 1
+            if self._refused > _MOST_REFUSALS:
+                findings.append(Finding(Problem.QUERY_ERROR, self.name, _without_source(bad)))
+                return []
             if bad.retry_smaller and span_s > 2 * _LEAST_CHUNK_S:
                 middle_s = start_s + span_s / 2
                 left = self._read(fields, start_s, middle_s, findings)
@@ -236,8 +244,9 @@ def _is_light(metric: Metric) -> bool:
 
 
 def _without_source(error: SourceError) -> str:
-    """The error's sentence; a finding names its source beside it."""
-    return error.message.removeprefix(f"{error.source}: ")
+    """The error's sentence and the mend; a finding names its source beside it."""
+    sentence = error.message.removeprefix(f"{error.source}: ")
+    return f"{sentence}. {error.mend}" if error.mend else sentence
 
 
 def _with_findings(batch: SampleBatch, findings: Sequence[Finding]) -> SampleBatch:

@@ -26,7 +26,7 @@ _RETRIES = Retry(
     status_forcelist=[429, 502, 503],
     raise_on_status=False,
 )
-MAX_BYTES = 256 * 2**20
+MAX_BYTES = 64 * 2**20
 """Of one answer after decompression; the span asked for is halved beyond it."""
 _PIECE_BYTES = 64 * 1024
 _EPOCH = dt.datetime.fromtimestamp(0, tz=dt.UTC)
@@ -121,7 +121,11 @@ class PrometheusApi:
         except (requests.exceptions.RequestException, ValueError, KeyError, TypeError) as odd:
             if self._status == 200 and is_answer(self._document):
                 return  # an answer without data.result, which read_answer judges
-            raise BadReply(self._url, f"HTTP {self._status}: no Prometheus answer ({_shortest(odd)})") from odd
+            raise BadReply(
+                self._url,
+                f"HTTP {self._status}: the answer is no JSON of the Prometheus API",
+                mend="Is this the address of a Prometheus server?",
+            ) from odd
 
     def _refusal(self) -> BadReply:
         if is_answer(self._document):

@@ -197,7 +197,7 @@ class ExporterCollector:
                 text += "; such samples get the time at which they arrived. Set that host's clock (NTP)"
             return (Finding(Problem.CLOCK_AHEAD, self.name, text, count),)
         if offset_s > CLOCK_BEHIND_S:
-            text = f"its newest sample is {offset_s:.1f} s old by our clock"
+            text = f"its newest sample is {offset_s:.1f} s old by our clock; is its exporter stuck, or that host's clock off?"
             return (Finding(Problem.CLOCK_BEHIND, self.name, text, count),)
         return ()
 

@@ -221,3 +221,13 @@ async def test_an_answer_beyond_the_cap_is_asked_for_in_smaller_pieces(monkeypat
     starved = await read(Server(), Window(0.0, 119.0))
     assert {finding.problem for finding in starved.findings} == {Problem.QUERY_ERROR}
     assert any("larger than" in finding.detail for finding in starved.findings)
+
+
+@pytest.mark.asyncio
+async def test_a_server_that_refuses_everything_is_not_asked_for_ever():
+    """The pieces stop getting smaller; one finding tells what the server said."""
+    server = Server(most_s=-1.0)
+    batch = await read(server, Window(0.0, 36_000.0))
+    assert len(server.queries) < 200
+    assert len(batch) == 0
+    assert any("too many samples" in finding.detail for finding in batch.findings)
