@@ -28,12 +28,12 @@ def run(args: argparse.Namespace) -> int:
     """Show what would be ingested. Exit code 4 when nothing would be."""
     from collectors.inspect import inspect_source
 
-    inspection = inspect_source(_read(args.source), args.source)
+    inspection = inspect_source(read_bytes(args.source), args.source)
     print(json.dumps(_as_json(inspection)) if args.json else _text(inspection, args.limit))
     return 0 if inspection.facts or any(row.value is not None for row in inspection.rows) else 4
 
 
-def _read(source: str) -> bytes:
+def read_bytes(source: str) -> bytes:
     """The bytes of a file, an address or standard input.
 
     Raises:
