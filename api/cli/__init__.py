@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "advise": "show the advice of a running service, approve or reject it",
     "bench": "run a benchmark",
     "inspect": "show what would be ingested from a page, an API answer or a file",
+    "topology": "draw the topology that files and addresses tell together, with conflicts and unknowns",
     "doctor": "show what is collected, how fresh it is, and what is missing",
 }
 """Command -> help line. Each lives in ``api.cli.<name>`` with ``add_arguments(parser)`` and ``run(args) -> int``."""

@@ -6,12 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
 
 import orjson
 
 from collectors.topology import kueue_levels, mig_layout, node_labels, nvidia_smi_topo, slurm_yaml, topograph
-from collectors.topology.merge import merge
 from collectors.topology.merge_machines import checked_machine
 from collectors.topology.nccl_xml import read_nccl_xml
 from collectors.topology.reading import Reading, counted, decoded
@@ -78,16 +76,9 @@ def read_source(text: SourceText, levels: Sequence[str] = ()) -> Reading:
     raise BadReply(text.source, "is in no topology format that gpucast reads", mend=f"It reads: {FORMATS}")
 
 
-def read_topology(sources: Sequence[SourceText]) -> tuple[Topology, tuple[Reading | BadReply, ...]]:
-    """One topology from several sources in the order of trust, and per source what it told or why it could not be used."""
-    levels = tuple(label for text in sources for label in _levels(text))
-    readings: list[Reading | BadReply] = []
-    for text in sources:
-        try:
-            readings.append(read_source(text, levels))
-        except BadReply as bad:
-            readings.append(bad)
-    return finished(merge([reading.topology for reading in readings if isinstance(reading, Reading)])), tuple(readings)
+def labels_of(sources: Sequence[SourceText]) -> tuple[str, ...]:
+    """Node labels that any of the sources names as levels above a host, nearest first."""
+    return tuple(dict.fromkeys(label for text in sources for label in _levels(text)))
 
 
 def finished(topology: Topology) -> Topology:
@@ -158,13 +149,3 @@ def _levels(text: SourceText) -> tuple[str, ...]:
         return read_source(text).levels
     except BadReply:
         return ()
-
-
-def summary(topology: Topology) -> dict[str, Any]:
-    """Counts for a sentence: hosts, leaves, NVLink domains, conflicts."""
-    return {
-        "hosts": len(topology.hosts),
-        "leaves": len(set(topology.leaf_of.values())),
-        "nvlink_domains": len(topology.nvlink_sets()),
-        "conflicts": len(topology.conflicts),
-    }
