@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,6 +12,7 @@ from typing import Any
 
 from api.reads import TargetHealth
 from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
+from collectors.address import shown_address
 from collectors.aside import call_aside
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.pool import OnBatch, ScrapePool
@@ -116,16 +117,20 @@ def discover(url: str) -> list[TargetSettings]:
     Raises:
         ConfigError: no answer, or not such a list.
     """
+    shown = shown_address(url)
     try:
         with urllib.request.urlopen(url, timeout=SD_TIMEOUT_S) as reply:
             groups = json.loads(reply.read(SD_MAX_BYTES))
         targets = [target for group in groups for target in _targets(group)]
-    except (urllib.error.URLError, TimeoutError, OSError) as error:
-        raise ConfigError(f"targets_from {url} gives no answer: {getattr(error, 'reason', error)}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise ConfigError(
+            f"targets_from {shown} gives no answer: {getattr(error, 'reason', error)}",
+            mend="Check the address, or list the targets with --target",
+        ) from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(f"targets_from {url} is not a Prometheus http_sd list: {error}") from error
+        raise ConfigError(f"targets_from {shown} is not a Prometheus http_sd list: {error}") from error
     if not targets:
-        raise ConfigError(f"targets_from {url} lists no target")
+        raise ConfigError(f"targets_from {shown} lists no target")
     return targets
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from collectors.address import shown_address
 from collectors.answer import Answer
 from collectors.aside import call_aside
 from collectors.attribution import OwnerRules
@@ -73,7 +74,7 @@ class PrometheusCollector:
             raise ConfigError(f"{unknown[0]} is not a metric of the catalogue", mend="gpucast names them with units")
         if chunk_s <= 0 or (step_s is not None and step_s <= 0):
             raise ConfigError("step and chunk of a Prometheus source must be above 0 s")
-        self.name = url.rstrip("/")
+        self.name = shown_address(url).rstrip("/")
         self.provides = frozenset(wanted)
         self.wiring: tuple[Wiring, ...] = ()
         self.capacity_bytes_per_s: dict[str, float] = {}
@@ -82,7 +83,7 @@ class PrometheusCollector:
         self._step_s = step_s
         self._chunk_s = chunk_s if step_s is None else min(chunk_s, step_s * (_MOST_POINTS - 1))
         self._fields = {source.field for name in wanted for source in BY_NAME[name].sources}
-        self._api = PrometheusApi(self.name, timeout_s=timeout_s, headers=headers, max_bytes=MAX_BYTES)
+        self._api = PrometheusApi(url.rstrip("/"), timeout_s=timeout_s, headers=headers, max_bytes=MAX_BYTES)
         self._mapper = SeriesMapper(self.name, rules)
         self._present: list[str] = []
         self._asked_at_s: float | None = None

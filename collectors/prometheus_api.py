@@ -14,6 +14,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
+from collectors.address import shown_address
 from collectors.answer import Answer, is_answer, read_answer
 from telemetry.errors import BadReply, SourceUnreachable
 
@@ -53,7 +54,7 @@ class PrometheusApi:
         self, url: str, *, timeout_s: float, headers: dict[str, str] | None = None, max_bytes: int = MAX_BYTES
     ) -> None:
         self._max_bytes = max_bytes
-        self._url = url
+        self._url = shown_address(url)
         self._timeout_s = timeout_s
         self._session = requests.Session()
         if urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1"):

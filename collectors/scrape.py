@@ -9,6 +9,7 @@ from dataclasses import replace
 import aiohttp
 import numpy as np
 
+from collectors.address import shown_address
 from collectors.attribution import OwnerRules
 from collectors.cadence import Cadence
 from collectors.entities import Place, host_of
@@ -72,7 +73,8 @@ class ExporterCollector:
         timeout_s: float = 5.0,
         max_bytes: int = 64 * MIB,
     ) -> None:
-        self.name = url
+        self.name = shown_address(url)
+        self._url = url
         self.provides = frozenset(metric.name for metric in METRICS if metric.sources)
         self.cadence = cadence or Cadence()
         self.clock_offset_s: float | None = None
@@ -85,7 +87,7 @@ class ExporterCollector:
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._parser = PageParser()
-        self._mapper = FieldMapper(url, Place(node, host_of(url)), rules)
+        self._mapper = FieldMapper(self.name, Place(node, host_of(url)), rules)
         self._last: tuple[object, FloatArray, FloatArray | None] | None = None
         self._wired_at: tuple[object, float] | None = None
 
@@ -140,7 +142,7 @@ class ExporterCollector:
             self._session = open_session()
         chunks: list[bytes] = []
         try:
-            async with self._session.get(self.name, timeout=self._timeout, allow_redirects=False) as reply:
+            async with self._session.get(self._url, timeout=self._timeout, allow_redirects=False) as reply:
                 _check_head(reply)
                 size = 0
                 async for chunk in reply.content.iter_any():

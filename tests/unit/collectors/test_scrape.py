@@ -204,3 +204,22 @@ async def test_a_receiver_that_fails_does_not_end_the_reading(caplog):
         await _until(lambda: len(seen) >= 2)
         await pool.stop()
     assert "full" in caplog.text
+
+
+@pytest.mark.asyncio
+async def test_a_password_in_the_address_is_sent_and_never_shown():
+    """Basic authorisation from the address; names, findings and samples do without it."""
+    seen: list[str] = []
+
+    async def guarded(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers.get("Authorization", ""))
+        return web.Response(text='DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-0"} NaN\n')
+
+    async with serve(guarded) as url:
+        collector = ExporterCollector(url.replace("http://", "http://me:secret@") + "/metrics", timeout_s=2.0)
+        batch = await collector.collect(Window(0.0, 1000.0))
+        await collector.close()
+    assert seen == ["Basic bWU6c2VjcmV0"]
+    assert collector.name == f"{url}/metrics"
+    assert batch.findings
+    assert "secret" not in repr((batch, collector.name))
