@@ -70,6 +70,7 @@ class JobFrame:
         totals: one row per metric for the whole job: mean over devices for ratios, temperatures and clocks, sum for
             bytes, bytes per second and watts; plus ``job_fabric_tx_bytes_per_s`` where the job's hosts have NIC ports.
         missing: catalogue metric -> why it has no row, in a sentence.
+        frozen: catalogue metric -> proof that devices' readings of it stood still and were left out, in a sentence.
     """
 
     job: JobView
@@ -79,6 +80,7 @@ class JobFrame:
     device_keys: tuple[SeriesKey, ...]
     totals: Context
     missing: dict[str, str] = field(default_factory=dict)
+    frozen: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,6 +38,8 @@ class Reason(IntEnum):
     """The device cannot give this field, and prints 0 (a MIG slice's GPU_UTIL, a port that is down)."""
     NO_RATE = 8
     """A counter without a usable earlier sample."""
+    FROZEN = 9
+    """The source repeats an old number: the device works, and this field of it stands still."""
 
 
 class Problem(StrEnum):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from features.frame import Context, JobFrame
 from features.store.base import Reader, Series
 from features.transforms.counters import rates_on_grid
+from features.transforms.frozen import frozen_fields, frozen_notes, without_frozen
 from features.transforms.grid import drop_stale_runs, to_grid
 from features.transforms.job_views import OVER_AFTER_S, host_shares, job_views
 from features.transforms.links import (
@@ -98,6 +99,8 @@ def job_frame(
     span_s = max(0.0, as_of_s - first_s)
     keys, missing = list(_device_keys(job.gpus)), _not_per_device(job.gpus)
     devices = reader.read(keys, as_of_s, span_s)
+    stopped = frozen_fields(devices)
+    devices = without_frozen(devices, stopped) if stopped else devices
     ports = list(port_keys) or _port_keys(reader, job.nodes)
     traffic = reader.read(ports, as_of_s, span_s)
     basis = devices if any(one.at_s.shape[0] for one in devices) else traffic
@@ -140,6 +143,7 @@ def job_frame(
         tuple(keys),
         Context(rows, step_s, tuple(names), np.zeros(len(names), np.int32), np.zeros(len(names)), np.array(highs)),
         missing,
+        frozen_notes(stopped),
     )
 
 
@@ -209,6 +213,7 @@ _WHY = {
     Reason.NOT_FINITE: "every value was NaN or infinite",
     Reason.NOT_MEASURED: "the device cannot measure it",
     Reason.FIRST_READING: "only a first reading has come so far",
+    Reason.FROZEN: "they repeat an old number: another profiler holds the GPU's profiling counters, or they stopped",
 }
 
 
