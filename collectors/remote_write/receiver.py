@@ -194,8 +194,9 @@ class Receiver:
         """The samples to keep, in the catalogue's unit and with reasons where they are missing."""
         facts = self._sets.table[row[keep]]
         printed = decoded.value[keep]
-        value, reason = judge(printed, self._sets.rules_of(facts["kind"]))
         ended = printed.view(np.uint64) == STALE_BITS
+        # The marker is a signalling NaN, which arithmetic complains about.
+        value, reason = judge(np.where(ended, np.nan, printed), self._sets.rules_of(facts["kind"]))
         kept = _Rows(facts, at_s[keep], value, reason, ended)
         self._close_down_ports(kept)
         self._mark_first_readings(kept)
