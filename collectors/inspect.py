@@ -12,6 +12,7 @@ from collectors.exposition import PageParser
 from collectors.fields import FieldMapper
 from collectors.inspection import InspectedRow, Inspection, count_text, rows_of
 from collectors.series_map import SeriesMapper
+from collectors.slurm.inspect import read_slurm
 from telemetry.errors import BadReply
 from telemetry.samples import Finding, Problem
 
@@ -80,6 +81,7 @@ def _read_page(data: bytes, source: str) -> Inspection | None:
 
 FORMATS: dict[str, Callable[[bytes, str], Inspection | None]] = {
     "Prometheus API answer": _read_answer,
+    "Slurm job or node list": read_slurm,
     "Prometheus exposition page": _read_page,
 }
 """Tried in this order; each gives None when the data is not its own. A new format is a function and a line here."""

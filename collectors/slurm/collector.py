@@ -71,11 +71,3 @@ class SlurmCollector:
         findings = [Finding(Problem.WARNING, self.name, text, count) for text, count in notes.counts.items()]
         findings += [*settled.findings, *count_findings(nodes, self.name)]
         return self._counts.batch(nodes, at_s, sightings=settled.sightings, findings=findings)
-
-
-def roster_of(reading: Reading, at_s: float, source: str) -> tuple[Roster, tuple[Claim, ...]]:
-    """A reading in our words, without the join to the telemetry; for looking at a file."""
-    notes = reading.notes
-    jobs = tuple(job_record(job, notes) for job in reading.jobs)
-    claims = tuple(claim for job in reading.jobs for claim in claims_of(job, notes))
-    return Roster(at_s, source, jobs, tuple(node_gpus(node, notes) for node in reading.nodes)), claims
