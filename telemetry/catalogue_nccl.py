@@ -71,7 +71,7 @@ NCCL_METRICS: tuple[Metric, ...] = (
         Kind.GAUGE,
         Level.COLLECTIVE,
         (),
-        meaning="operations between the furthest and the last rank, as RAS says; one or two are usual",
+        meaning="operations between the furthest and the last rank, as RAS says; one is usual",
     ),
     Metric(
         "nccl_missing_ranks_count",

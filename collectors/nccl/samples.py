@@ -68,10 +68,15 @@ def notes_of_records(records: Iterable[InspectorRecord], source: str) -> tuple[F
 
 
 class BatchMaker:
-    """Makes batches of rows; the keys are the same object while the series stay the same."""
+    """Makes batches of rows; the keys are the same object while the series stay the same.
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    Args:
+        source: of the batches and their findings.
+        missing: why a row without a value has none.
+    """
+
+    def __init__(self, source: str, *, missing: Reason = Reason.NOT_MEASURED) -> None:
+        self._source, self._missing = source, missing
         self._keys: tuple[SeriesKey, ...] = ()
 
     def batch(self, rows: list[Row], window: Window, findings: tuple[Finding, ...] = ()) -> SampleBatch:
@@ -98,7 +103,7 @@ class BatchMaker:
         keys = tuple(index)
         self._keys = keys = self._keys if keys == self._keys else keys
         value = np.fromiter((math.nan if v is None else v for _, _, v in rows), np.float64, len(rows))
-        reason = np.where(np.isnan(value), np.uint8(Reason.NOT_MEASURED), np.uint8(Reason.OK)).astype(np.uint8)
+        reason = np.where(np.isnan(value), np.uint8(self._missing), np.uint8(Reason.OK)).astype(np.uint8)
         return SampleBatch(
             keys=keys,
             series=series,
