@@ -231,6 +231,8 @@ def _with_own_name(layout: Layout, place: Place) -> Place:
 def _why_nowhere(metric: Metric, name: str, labels: dict[str, str]) -> tuple[Problem, str]:
     if metric.level is Level.PORT and not (labels.get("port") and (labels.get("device") or labels.get("switch"))):
         return Problem.MALFORMED_LINE, f"{name} names no device and port"
+    if metric.level is Level.COLLECTIVE and not (labels.get("collective") or labels.get("p2p_operation")):
+        return Problem.MALFORMED_LINE, f"{name} names no operation"
     if metric.level in (*_OF_A_GPU, Level.LANE) and not uuid_of(labels):
         return Problem.MALFORMED_LINE, f"{name} names no GPU UUID"
     return Problem.NO_NODE, f"{name} does not tell its host; name the node in the target's settings"
