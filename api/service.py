@@ -16,6 +16,7 @@ from api.forecast_worker import ForecastWorker
 from api.intake import Intake
 from api.reads import AccuracyRow, AdviceRecord, Health, History, TargetHealth
 from api.settings import Settings
+from collectors.counters_file import cost_of
 from collectors.scrape import MOST_AHEAD_S
 from features.frame import JobFrame, LinkFrame
 from features.ring import Ring
@@ -324,10 +325,6 @@ class Service:
         """Readiness, sources, own counters."""
         targets = tuple(self._source.status())
         reasons = self._reasons(targets)
-        missing: dict[str, str] = {}
-        for frame in self._frames.values():
-            missing.update(frame.missing)
-        present = {metric for frame in self._frames.values() for metric in frame.totals.metric}
         counters = {
             **self._counters,
             "gpucast_samples_received_total": float(self._intake.samples_total),
@@ -340,7 +337,7 @@ class Service:
             ready=not reasons,
             reasons=tuple(reasons),
             targets=targets,
-            missing_fields={name: why for name, why in missing.items() if name not in present},
+            missing_fields=_missing_fields(list(self._frames.values())),
             counters=counters,
             started_s=self._started_s,
         )
@@ -355,6 +352,16 @@ class Service:
         if self._problem:
             reasons.append(self._problem)
         return reasons
+
+
+def _missing_fields(frames: Sequence[JobFrame]) -> dict[str, str]:
+    """Metric -> why no job has it, or which devices' readings of it stand still, and what that costs."""
+    present = {metric for frame in frames for metric in frame.totals.metric}
+    told = {name: why for frame in frames for name, why in frame.missing.items() if name not in present}
+    proofs = {name: proof for frame in frames for name, proof in frame.frozen.items()}
+    for name, proof in proofs.items():
+        told[name] = f"{told[name]}: {proof}" if name in told else f"readings that stand still are left out: {proof}"
+    return {name: f"{why}; {cost}" if (cost := cost_of(name)) else why for name, why in told.items()}
 
 
 def _label(text: str) -> str:

@@ -57,7 +57,20 @@ def _text(health: dict[str, Any], plugins: list[dict[str, Any]]) -> str:
     if health["missing_fields"]:
         lines += ["", "fields no source gives"]
         lines += [f"  {name}: {cost}" for name, cost in sorted(health["missing_fields"].items())]
+        lines += _counters(health["missing_fields"])
     return "\n".join(lines)
+
+
+def _counters(missing: dict[str, str]) -> list[str]:
+    """What to add to dcgm-exporter's counters file; nothing where the exporter does print the field."""
+    from collectors.counters_file import counter_lines
+
+    absent = [name for name, why in missing.items() if "stand still" not in why and "repeat an old number" not in why]
+    lines = counter_lines(absent)
+    if not lines:
+        return []
+    head = "add these lines to the counters file of dcgm-exporter (--collectors), where its GPUs have the field"
+    return ["", head, *(f"  {line}" for line in lines)]
 
 
 def _troubles(targets: list[dict[str, Any]]) -> list[str]:
