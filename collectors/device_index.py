@@ -88,10 +88,16 @@ def indices_of(rows: Iterable[Mapping[str, str]], place: Place) -> list[tuple[Gp
     """(device, index) of every label set that tells both, each once."""
     found: dict[tuple[GpuId, int], None] = {}
     for raw in rows:
-        index = raw.get(INDEX_LABEL, "")
-        if not index.isascii() or not index.isdigit() or len(index) > 4 or int(index) >= MAX_INDEX:
-            continue
-        gpu = gpu_of(clean_labels(raw), place)
-        if gpu is not None:
-            found[(gpu, int(index))] = None
+        index = index_of(raw)
+        gpu = None if index is None else gpu_of(clean_labels(raw), place)
+        if gpu is not None and index is not None:
+            found[(gpu, index)] = None
     return list(found)
+
+
+def index_of(labels: Mapping[str, str]) -> int | None:
+    """The card's index on its host; None when a label set tells none."""
+    text = labels.get(INDEX_LABEL, "")
+    if not text.isascii() or not text.isdigit() or len(text) > 4:
+        return None
+    return int(text) if int(text) < MAX_INDEX else None

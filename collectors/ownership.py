@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from collectors.device_index import DeviceIndex
 from telemetry.ids import GpuId, JobId
 from telemetry.roster import Claim, NodeGpus, NodeShare
-from telemetry.samples import Finding, Problem, Sighting
+from telemetry.samples import Finding, Problem, SampleBatch, Sighting
 
 FRESH_S = 180.0
 """A scheduler that was silent for longer holds no more."""
@@ -91,6 +91,15 @@ class Ownership:
             if node is None or self._beyond(sighting, node) or self._agrees(sighting, node):
                 kept.append(sighting)
         return tuple(kept)
+
+    def settle(self, batch: SampleBatch) -> SampleBatch:
+        """A batch of the telemetry with what its labels may say; a host that a scheduler speaks for lacks no labels."""
+        sightings = self.from_labels(batch.sightings)
+        if len(sightings) == len(batch.sightings) and sightings == batch.sightings:
+            return batch
+        lost = {sighting.gpu for sighting in sightings if not sighting.known}
+        findings = [finding for finding in batch.findings if finding.problem is not Problem.OWNER_UNKNOWN or lost]
+        return replace(batch, sightings=sightings, findings=tuple(findings))
 
     def speaks_for(self, node: str, at_s: float) -> bool:
         """Whether a scheduler tells who has the GPUs of a host, so that missing labels are no loss."""

@@ -12,6 +12,7 @@ from collectors.address import shown_address
 from collectors.answer import Answer
 from collectors.aside import call_aside
 from collectors.attribution import OwnerRules
+from collectors.ownership import Ownership
 from collectors.prometheus_api import MAX_BYTES, PrometheusApi
 from collectors.series_map import SeriesMapper
 from collectors.wiring import Wiring, capacities_of, nics_of, wiring_of_labels
@@ -52,6 +53,7 @@ class PrometheusCollector:
         metrics: catalogue names to read; when None all but those with a series for each core.
         rules: the site's naming of owners.
         headers: sent with each query, such as an authorisation.
+        ownership: where the labels' word on owners meets a scheduler's; None where there is no scheduler.
 
     Raises:
         ConfigError: an unknown metric, or a step or chunk that is not positive.
@@ -67,6 +69,7 @@ class PrometheusCollector:
         *,
         rules: OwnerRules | None = None,
         headers: dict[str, str] | None = None,
+        ownership: Ownership | None = None,
     ) -> None:
         wanted = [m.name for m in METRICS if _is_light(m)] if metrics is None else list(metrics)
         unknown = [name for name in wanted if name not in BY_NAME]
@@ -85,6 +88,7 @@ class PrometheusCollector:
         self._fields = {source.field for name in wanted for source in BY_NAME[name].sources}
         self._api = PrometheusApi(url.rstrip("/"), timeout_s=timeout_s, headers=headers, max_bytes=MAX_BYTES)
         self._mapper = SeriesMapper(self.name, rules)
+        self._ownership = ownership
         self._present: list[str] = []
         self._asked_at_s: float | None = None
         self._refused = 0
@@ -96,7 +100,11 @@ class PrometheusCollector:
         Parts that fail are left out and reported; the rest is given back, marked partial.
         """
         async with self._lock:
-            return await call_aside(self._collect, window)
+            batch = await call_aside(self._collect, window)
+        if self._ownership is None:
+            return batch
+        self._ownership.index.learn(self._mapper.take_indices())
+        return self._ownership.settle(batch)
 
     def close(self) -> None:
         """Release the connections."""

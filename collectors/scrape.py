@@ -12,9 +12,11 @@ import numpy as np
 from collectors.address import shown_address
 from collectors.attribution import OwnerRules
 from collectors.cadence import Cadence
+from collectors.device_index import indices_of
 from collectors.entities import Place, host_of
 from collectors.exposition import PageParser, ParsedPage
 from collectors.fields import FieldMapper
+from collectors.ownership import Ownership
 from collectors.wiring import Wiring, capacities_of, nics_of, wiring_of
 from telemetry.catalogue import METRICS
 from telemetry.ids import LinkId
@@ -60,6 +62,7 @@ class ExporterCollector:
         cadence: decides which repeats are observations.
         timeout_s: for the whole scrape.
         max_bytes: of the page, after decompression.
+        ownership: where the page's word on owners meets a scheduler's; None where there is no scheduler.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class ExporterCollector:
         cadence: Cadence | None = None,
         timeout_s: float = 5.0,
         max_bytes: int = 64 * MIB,
+        ownership: Ownership | None = None,
     ) -> None:
         self.name = shown_address(url)
         self._url = url
@@ -87,7 +91,9 @@ class ExporterCollector:
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._parser = PageParser()
-        self._mapper = FieldMapper(self.name, Place(node, host_of(url)), rules)
+        self._place = Place(node, host_of(url))
+        self._mapper = FieldMapper(self.name, self._place, rules)
+        self._ownership = ownership
         self._last: tuple[object, FloatArray, FloatArray | None] | None = None
         self._wired_at: tuple[object, float] | None = None
 
@@ -118,17 +124,8 @@ class ExporterCollector:
         self._note_wiring(parsed, batch)
         if not self.cadence.observe(now_s, self._changed(parsed, batch)):
             return SampleBatch.empty(source=self.name, received_s=now_s)
-        return SampleBatch(
-            batch.keys,
-            batch.series,
-            batch.at_s,
-            batch.value,
-            batch.reason,
-            batch.sightings,
-            findings,
-            batch.source,
-            batch.received_s,
-        )
+        batch = replace(batch, findings=findings)
+        return batch if self._ownership is None else self._ownership.settle(batch)
 
     async def close(self) -> None:
         """Release the connection, when it is this collector's own."""
@@ -208,6 +205,8 @@ class ExporterCollector:
         if self._wired_at and self._wired_at[0] is parsed.layout and now_s < self._wired_at[1] + _WIRING_AGAIN_S:
             return
         self._wired_at = (parsed.layout, now_s)
+        if self._ownership is not None:
+            self._ownership.index.learn(indices_of(parsed.layout.labels, self._place))
         self.wiring = wiring_of(parsed)
         self.capacity_bytes_per_s |= capacities_of(batch)
         self.nics = nics_of(batch)
