@@ -16,6 +16,7 @@ from telemetry.catalogue_amd import AMD_SOURCES
 from telemetry.catalogue_hosts import HOST_METRICS
 from telemetry.catalogue_nccl import NCCL_METRICS
 from telemetry.catalogue_scheduler import SCHEDULER_METRICS
+from telemetry.catalogue_steps import STEP_METRICS
 from telemetry.metric import INF, KIB, MIB, Blank, Kind, Level, Metric, Source
 
 __all__ = [
@@ -723,6 +724,7 @@ METRICS: tuple[Metric, ...] = (
     *(_also(row, *AMD_SOURCES.get(row.name, ())) for row in _ROWS),
     *HOST_METRICS,
     *SCHEDULER_METRICS,
+    *STEP_METRICS,
 )
 """Every row."""
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
