@@ -89,6 +89,45 @@ class PrometheusSettings(_Section):
         return _http_address(value) if value else value
 
 
+class SlurmSettings(_Section):
+    """Reading Slurm: who has which GPU, and the queue."""
+
+    enabled: bool = Field(default=False, description="Read Slurm, by squeue and scontrol unless rest_url is set.")
+    poll_s: float = Field(default=15.0, ge=1.0, description="Seconds between reads; each is two calls in all.")
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one call, seconds.")
+    rest_url: str = Field(default="", description="Address of slurmrestd, such as http://slurm-01:6820.")
+    rest_user: str = Field(default="", description="Whose token it is; empty leaves that to the token.")
+    rest_version: str = Field(default="", description="Such as v0.0.44; empty takes the newest that is served.")
+    token_file: Path | None = Field(
+        default=None, description="File with slurmrestd's token, read anew each time; unset sends none."
+    )
+
+    @field_validator("rest_url")
+    @classmethod
+    def _is_http(cls, value: str) -> str:
+        return _http_address(value) if value else value
+
+
+class KubernetesSettings(_Section):
+    """Reading the Kubernetes API: whose pods have which GPUs. Nothing is ever written."""
+
+    enabled: bool = Field(default=False, description="Read pods and nodes of the Kubernetes API.")
+    poll_s: float = Field(default=15.0, ge=1.0, description="Seconds between reads.")
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one page of a list, seconds.")
+    url: str = Field(default="", description="Address of the API; empty takes the one of the pod that this runs in.")
+    token_file: Path | None = Field(
+        default=None, description="File with a bearer token, read anew each time; unset takes the pod's own."
+    )
+    ca_file: Path | None = Field(
+        default=None, description="Certificate of the API's issuer; unset takes the pod's own."
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_http(cls, value: str) -> str:
+        return _http_address(value) if value else value
+
+
 class StoreSettings(_Section):
     """Where samples are kept."""
 
@@ -133,6 +172,8 @@ class Settings(_Section):
     port: int = Field(default=8470, ge=0, le=65535, description="TCP port of the API and the page; 0 takes a free one.")
     scrape: ScrapeSettings = Field(default_factory=ScrapeSettings)
     prometheus: PrometheusSettings = Field(default_factory=PrometheusSettings)
+    slurm: SlurmSettings = Field(default_factory=SlurmSettings)
+    kubernetes: KubernetesSettings = Field(default_factory=KubernetesSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
     forecast: ForecastSettings = Field(default_factory=ForecastSettings)
     advice: AdviceSettings = Field(default_factory=AdviceSettings)

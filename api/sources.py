@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from api.reads import TargetHealth
+from api.schedulers import Schedulers
 from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
 from collectors.address import shown_address
 from collectors.aside import call_aside
@@ -19,6 +20,7 @@ from collectors.pool import OnBatch, ScrapePool
 from collectors.scrape import ExporterCollector, open_session
 from telemetry.clock import Clock
 from telemetry.errors import ConfigError
+from telemetry.roster import Roster
 from telemetry.topology import Topology
 
 SD_TIMEOUT_S = 10.0
@@ -32,10 +34,14 @@ class ExporterSource:
         settings: targets and limits.
         on_batch: where batches go.
         clock: wall clock.
+        schedulers: read beside them.
     """
 
-    def __init__(self, settings: ScrapeSettings, on_batch: OnBatch, clock: Clock) -> None:
+    def __init__(
+        self, settings: ScrapeSettings, on_batch: OnBatch, clock: Clock, schedulers: Schedulers | None = None
+    ) -> None:
         self._settings = settings
+        self._schedulers = schedulers
         self._limits = CadenceLimits(max_scrapes_per_s=settings.max_scrapes_per_s, fixed_s=settings.interval_s)
         self._pool = ScrapePool(on_batch, clock, self._limits)
 
@@ -54,11 +60,16 @@ class ExporterSource:
                         cadence=Cadence(self._limits),
                         timeout_s=self._settings.timeout_s,
                         max_bytes=self._settings.max_bytes,
+                        ownership=self._schedulers.ownership if self._schedulers else None,
                     )
                     self._pool.add(collector)
+                if self._schedulers:
+                    self._schedulers.add_to(self._pool)
                 await asyncio.Event().wait()
             finally:
                 await self._pool.stop()
+                if self._schedulers:
+                    await self._schedulers.close()
 
     def status(self) -> list[TargetHealth]:
         """Every target."""
@@ -68,6 +79,10 @@ class ExporterSource:
         """What the pages tell of the wiring."""
         return self._pool.topology()
 
+    def rosters(self) -> tuple[Roster, ...]:
+        """What each scheduler listed last."""
+        return self._schedulers.rosters() if self._schedulers else ()
+
 
 class PrometheusSource:
     """One Prometheus-compatible server.
@@ -76,10 +91,14 @@ class PrometheusSource:
         settings: address and limits.
         on_batch: where batches go.
         clock: wall clock.
+        schedulers: read beside it.
     """
 
-    def __init__(self, settings: PrometheusSettings, on_batch: OnBatch, clock: Clock) -> None:
+    def __init__(
+        self, settings: PrometheusSettings, on_batch: OnBatch, clock: Clock, schedulers: Schedulers | None = None
+    ) -> None:
         self._settings = settings
+        self._schedulers = schedulers
         self._pool = ScrapePool(on_batch, clock, CadenceLimits(fixed_s=settings.poll_s))
         self._topology: Topology = Topology()
 
@@ -87,16 +106,24 @@ class PrometheusSource:
         """Read until cancelled."""
         from collectors.prometheus import PrometheusCollector, PrometheusTail
 
-        collector = PrometheusCollector(self._settings.url, timeout_s=self._settings.timeout_s)
+        collector = PrometheusCollector(
+            self._settings.url,
+            timeout_s=self._settings.timeout_s,
+            ownership=self._schedulers.ownership if self._schedulers else None,
+        )
         try:
             self._pool.add(
                 PrometheusTail(collector),
                 cadence=Cadence(CadenceLimits(fixed_s=self._settings.poll_s)),
                 lookback_s=self._settings.backfill_s,
             )
+            if self._schedulers:
+                self._schedulers.add_to(self._pool)
             await asyncio.Event().wait()
         finally:
             await self._pool.stop()
+            if self._schedulers:
+                await self._schedulers.close()
 
     def status(self) -> list[TargetHealth]:
         """The server."""
@@ -105,6 +132,10 @@ class PrometheusSource:
     def topology(self) -> Topology:
         """What the server's series tell of the wiring."""
         return self._pool.topology()
+
+    def rosters(self) -> tuple[Roster, ...]:
+        """What each scheduler listed last."""
+        return self._schedulers.rosters() if self._schedulers else ()
 
 
 def _status(pool: ScrapePool) -> list[TargetHealth]:

@@ -22,6 +22,7 @@ from api.http.app import create_app
 from api.http.settings import HttpSettings
 from api.intake import Intake
 from api.plugins import SIMULATOR, Plugins, find_plugins
+from api.schedulers import Schedulers
 from api.service import Service
 from api.settings import Settings
 from api.sources import ExporterSource, PrometheusSource
@@ -74,10 +75,11 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         now=clock.now,
         spill_after_s=settings.store.hot_window_s,
     )
+    schedulers = Schedulers(settings.slurm, settings.kubernetes)
     source = (
-        PrometheusSource(settings.prometheus, intake.take, clock)
+        PrometheusSource(settings.prometheus, intake.take, clock, schedulers)
         if settings.prometheus.url
-        else ExporterSource(settings.scrape, intake.take, clock)
+        else ExporterSource(settings.scrape, intake.take, clock, schedulers)
     )
     desk = AdviceDesk(chosen, settings.advice.modes)
     service = Service(

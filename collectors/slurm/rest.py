@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 
+from collectors.address import shown_address
 from collectors.slurm.answers import errors_of, load_reply, read_jobs, read_nodes, warnings_of
 from collectors.slurm.reading import Reading, ReadingFailed
 from collectors.slurm.records import Notes
@@ -40,7 +41,8 @@ class SlurmRest:
         timeout_s: float = 10.0,
         max_bytes: int = 256 * MIB,
     ) -> None:
-        self.name = url.rstrip("/")
+        self.name = shown_address(url.rstrip("/"))
+        self._url = url.rstrip("/")
         self._token_file = token_file
         self._user = user
         self._wanted = version
@@ -70,14 +72,14 @@ class SlurmRest:
 
     async def _newest(self) -> str:
         for version in VERSIONS:
-            status, _ = await self._ask(f"{self.name}/slurm/{version}/ping")
+            status, _ = await self._ask(f"{self._url}/slurm/{version}/ping")
             if status not in (404, 405):
                 return version
         tried = f"{VERSIONS[-1]} to {VERSIONS[0]}"
         raise ReadingFailed(Problem.HTTP_STATUS, f"serves no version of the API from {tried}; is this slurmrestd?")
 
     async def _get(self, what: str, notes: Notes) -> dict[str, Any]:
-        status, body = await self._ask(f"{self.name}/slurm/{self._version}/{what}")
+        status, body = await self._ask(f"{self._url}/slurm/{self._version}/{what}")
         if status in (401, 403):
             raise ReadingFailed(
                 Problem.QUERY_ERROR, f"HTTP {status}: the token is missing, expired or not allowed to read"

@@ -179,8 +179,6 @@ def test_recorded_answers(shared_dir):
 def test_newest_sample(shared_dir):
     """v0.0.44: a gang without a limit, and a waiting job with its request."""
     path = shared_dir / "formats" / "samples" / "slurmrest_jobs.json"
-    running, waiting = (
-        job_record(job, Notes()) for job in read_jobs(load_reply(path.read_bytes(), "sample"), Notes())
-    )
+    running, waiting = (job_record(job, Notes()) for job in read_jobs(load_reply(path.read_bytes(), "sample"), Notes()))
     assert (running.gpu_count, running.nodes, running.time_limit_s) == (16, ("gpu-001", "gpu-002"), float("inf"))
     assert (waiting.gpu_count, waiting.node_count, waiting.time_limit_s) == (32, 4, 86400.0)
