@@ -11,6 +11,8 @@ from telemetry.plugins import load_plugins
 BUILTIN: dict[str, str] = {
     "exporter": "collectors.scrape:ExporterCollector",
     "prometheus": "collectors.prometheus:PrometheusCollector",
+    "nccl_inspector": "collectors.nccl.tail:InspectorTail",
+    "nccl_ras": "collectors.nccl.ras_client:RasCollector",
 }
 """Name -> where it is; loaded when asked for, so that HTTP clients are not imported in vain."""
 

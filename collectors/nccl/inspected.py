@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import orjson
 
@@ -24,6 +25,7 @@ from telemetry.samples import Reason, Window
 
 _EVER = Window(0.0, 4e9)
 _MOST_FACTS = 200
+_NO_TIME = "no time, or one that cannot be used (see below)"
 
 
 def read_inspector(data: bytes, source: str) -> Inspection | None:
@@ -44,7 +46,7 @@ def read_inspector(data: bytes, source: str) -> Inspection | None:
         source,
         "NCCL Inspector records",
         f"{summary}: {count_text(batch)}",
-        rows_of(batch, True),
+        tuple(replace(row, why_missing=_NO_TIME) if row.why_missing else row for row in rows_of(batch, True)),
         batch.findings,
         _cut(facts),
     )

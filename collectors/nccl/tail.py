@@ -73,7 +73,7 @@ class InspectorTail:
         self._missed: dict[tuple[str, str], int] = {}
         self._late_told = 0
         self._state_file = state_file
-        self._unsaved = False
+        self._unsaved = self._ever = False
         self._notes: list[Finding] = []
         if state_file is not None:
             self._load(state_file)
@@ -95,8 +95,9 @@ class InspectorTail:
         rows += self._settle(window.end_s)
         rows += self._missed_rows(window.end_s, touched)
         self._unsaved = self._unsaved or bool(given) or bool(rows)
-        if not self._lines.n_files and not findings:
-            text = "no file of records yet; is NCCL_INSPECTOR_DUMP_DIR this folder?"
+        self._ever = self._ever or bool(given)
+        if not self._ever and not findings:
+            text = f"no record yet, in {self._lines.n_files} files; is this NCCL_INSPECTOR_DUMP_DIR?"
             findings.append(Finding(Problem.EMPTY, self.name, text))
         return self._maker.batch(rows, window, tuple(_merged(findings)))
 
@@ -134,6 +135,7 @@ class InspectorTail:
             raise ConfigError(f"this is no state of an Inspector reader ({error})", mend="Delete it") from error
         self._sequences, self._collectives, self._missed = sequences, collectives, missed
         self._roll.remember(names)
+        self._ever = True
 
     def save(self) -> None:
         """Write the state file, when there is one and something was read since; a disk that refuses is told of."""

@@ -17,6 +17,7 @@ from collectors.registry import BUILTIN, load_collector
 from collectors.scrape import ExporterCollector
 from telemetry.errors import ConfigError
 from telemetry.samples import Window
+from tests.kit.nccl import InspectorStage, RasStage
 from tests.kit.page_server import Handler, broken_page, endless_page, serve, slow_page, text_page
 from tests.kit.prometheus_server import free_port
 
@@ -105,7 +106,12 @@ class PrometheusStage:
                 collector.close()
 
 
-STAGES = {"exporter": ExporterStage(), "prometheus": PrometheusStage()}
+STAGES = {
+    "exporter": ExporterStage(),
+    "prometheus": PrometheusStage(),
+    "nccl_inspector": InspectorStage(),
+    "nccl_ras": RasStage(),
+}
 CHECKS = [
     pytest.param(check, id=f"{name}: {law}") for name, stage in STAGES.items() for law, check in yield_checks(stage)
 ]
