@@ -26,7 +26,7 @@ JOB_PRIOR = 24.0
 """Past forecasts of a job, over all of its metrics, at which half of the stretch that suits them all is applied."""
 SHIFT_PRIOR = 30.0
 """Scores of a class and bucket at which half of the wanted shift is applied."""
-COVERAGE_COST = 0.03
+COVERAGE_COST = 0.06
 """A stretch may cost this share more loss than the cheapest one if the interval then covers what it claims."""
 NOMINAL_MISS = 0.1
 """Share of truths that lie beyond either end of the 80 % interval."""
@@ -117,7 +117,9 @@ def stretch_factors(
     known = np.isfinite(error)
     job = np.zeros(n_classes, np.intp)
     job[rows] = owner
-    forecasts = np.bincount(rows, known.any(axis=2).sum(axis=0), n_classes)
+    in_class = (rows[:, None] == np.arange(n_classes)).astype(np.float64)
+    at_origin = known.any(axis=2) @ in_class  # (r, n_classes) past forecasts
+    forecasts = at_origin.sum(axis=0)
     count = np.bincount(rows, known.sum(axis=(0, 2)), n_classes).astype(np.float64)
     of_job = np.bincount(job, forecasts)[job]
     own_trust, job_trust = forecasts / (forecasts + STRETCH_PRIOR), of_job / (of_job + JOB_PRIOR)
@@ -129,16 +131,19 @@ def stretch_factors(
     for side, part in enumerate((LOWER, UPPER)):
         offset = (past[..., part] - past[..., MEDIAN : MEDIAN + 1]) / scale[..., None]
         level = LEVEL_ARRAY[part]
-        cost, missed = np.empty((2, len(STRETCHES), n_classes))
+        cost = np.empty((len(STRETCHES), past.shape[0], n_classes))
+        missed = np.empty((len(STRETCHES), n_classes))
         for k, wide in enumerate(STRETCHES):
             miss = error[..., None] - wide * offset
             loss = np.maximum(level * miss, (level - 1.0) * miss).sum(axis=-1)
-            cost[k] = np.bincount(rows, np.where(known, loss, 0.0).sum(axis=(0, 2)), n_classes)
+            cost[k] = np.where(known, loss, 0.0).sum(axis=2) @ in_class
             past_end = miss[..., TENTH] < 0 if part is LOWER else miss[..., NINETIETH] > 0
             missed[k] = np.bincount(rows, (past_end & known).sum(axis=(0, 2)), n_classes)
-        relative = forecasts * cost / np.maximum(cost[STRETCHES.index(1.0)], 1e-12)
+        # One unusual moment must not decide: each past origin and class counts by the share of its own loss.
+        plain = cost[STRETCHES.index(1.0)]
+        relative = (at_origin * cost / np.where(plain > 0, plain, 1.0)).sum(axis=1)
         shared, shared_missed, shared_count = (_by_job(part, job) for part in (relative, missed, count[None]))
-        own_wish = _wished(cost, missed / np.maximum(count, 1), target)
+        own_wish = _wished(cost.sum(axis=1), missed / np.maximum(count, 1), target)
         job_wish = _wished(shared, shared_missed / np.maximum(shared_count, 1), target)
         factors[:, side] = np.exp(own_trust * own_wish + (1.0 - own_trust) * job_trust * job_wish)
     return factors

@@ -25,9 +25,10 @@ OWN_EVIDENCE = 0.3
 
 def past_origins(n_points: int, horizon: int, most: int) -> list[int]:
     """Columns at which past forecasts are made, newest first; the newest ones are scored on their near leads only."""
-    stride = max(1, horizon // 3)
-    # A short context goes back to an origin whose whole horizon has been seen.
+    # A short context goes back to an origin whose whole horizon has been seen; a long one spreads them, so that one
+    # unusual moment is not in all of them.
     least = max(POINTS_BEFORE_AN_ORIGIN, min(n_points * 3 // 5, n_points - horizon))
+    stride = max(1, horizon // 3, (n_points - least) // most)
     columns = [n_points - stride * (k + 1) for k in range(most)]
     return [column for column in columns if column >= least]
 
