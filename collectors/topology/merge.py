@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from collectors.hostlists import fold_hosts
 from collectors.topology.merge_machines import merged_machine
+from telemetry.machine import Machine
 from telemetry.topology import Conflict, Link, Topology
 
 Path = tuple[str | None, ...]
@@ -23,61 +25,79 @@ _MIN_SHARE = 2.0 / 3.0
 
 def merge(parts: Sequence[Topology]) -> Topology:
     """One topology; the order of ``parts`` is the order of trust."""
-    whole = Topology(said_by={})
+    wiring = Topology()
+    said: dict[str, list[str]] = {}
+    conflicts: list[Conflict] = []
     for part in parts:
-        whole = _added(whole, part)
-    return whole
-
-
-def _added(whole: Topology, part: Topology) -> Topology:
-    part = _renamed(part, _spoken(whole, part))
-    alias: dict[str, str] = {**whole.aliases, **part.aliases}
-    conflicts = [*whole.conflicts, *part.conflicts]
-    names = _one_thing(whole, part, alias)
-    part = _renamed(part, names)
-    clashes = _Clashes(whole.source, part.source)
-    paths = _paths(whole, part, clashes)
-    domain_of = _domains(whole, part, clashes)
-    machines = dict(whole.machines)
-    for host, machine in part.machines.items():
-        if host in machines:
-            machines[host], wrong = merged_machine(machines[host], machine)
-            conflicts += wrong
-        else:
-            machines[host] = machine
-    links = _links(whole.links, part.links, clashes)
-    leaf_of = {**part.leaf_of, **whole.leaf_of} | {host: path[0] for host, path in paths.items() if path and path[0]}
-    return Topology(
-        leaf_of=leaf_of,
-        links=links,
-        source=", ".join(source for source in (whole.source, part.source) if source),
-        paths=paths,
-        domain_of=domain_of,
+        conflicts += part.conflicts
+        if part.paths or part.leaf_of or part.domain_of or part.links:
+            clashes = _Clashes(said, part.source)
+            wiring = _added(wiring, part, clashes)
+            conflicts += clashes.conflicts()
+        for fact, sources in (part.said_by or {fact: (part.source,) for fact in _facts(part)}).items():
+            said.setdefault(fact, []).extend(sources)
+    machines, wrong = _machines(parts)
+    return replace(
+        wiring,
+        source=", ".join(dict.fromkeys(part.source for part in parts if part.source)),
         machines=machines,
-        aliases=alias,
-        said_by=_said(whole, part),
-        conflicts=tuple(dict.fromkeys([*conflicts, *clashes.conflicts()])),
-        unknowns=tuple(dict.fromkeys([*whole.unknowns, *part.unknowns])),
+        said_by={fact: tuple(dict.fromkeys(sources)) for fact, sources in said.items()},
+        conflicts=tuple(dict.fromkeys(conflicts + wrong)),
+        unknowns=tuple(dict.fromkeys(sentence for part in parts for sentence in part.unknowns)),
     )
 
 
+def _added(whole: Topology, part: Topology, clashes: _Clashes) -> Topology:
+    """Switches, domains and links of both; the rest is left to ``merge``."""
+    part = _renamed(part, _spoken(whole, part))
+    alias: dict[str, str] = {**whole.aliases, **part.aliases}
+    part = _renamed(part, _one_thing(whole, part, alias))
+    paths = _paths(whole, part, clashes)
+    leaf_of = {**part.leaf_of, **whole.leaf_of} | {host: path[0] for host, path in paths.items() if path and path[0]}
+    return Topology(
+        leaf_of=leaf_of,
+        links=_links(whole.links, part.links, clashes),
+        paths=paths,
+        domain_of=_domains(whole, part, clashes),
+        aliases=alias,
+    )
+
+
+def _machines(parts: Sequence[Topology]) -> tuple[dict[str, Machine], list[Conflict]]:
+    machines: dict[str, Machine] = {}
+    conflicts: list[Conflict] = []
+    for part in parts:
+        for host, machine in part.machines.items():
+            if host in machines:
+                machines[host], wrong = merged_machine(machines[host], machine)
+                conflicts += wrong
+            else:
+                machines[host] = machine
+    return machines, conflicts
+
+
 class _Clashes:
-    """Differences of two sources, gathered so that a thousand hosts under another leaf are one conflict."""
+    """Differences of one source from those before it, gathered so that many hosts under another leaf are one conflict.
 
-    def __init__(self, source: str, other: str) -> None:
-        self._sources = (source, other)
-        self._found: dict[tuple[str, str, str], list[str]] = {}
+    Args:
+        said: fact -> the sources before it that told it.
+        other: the source.
+    """
 
-    def add(self, subject: str, what: str, kept: str, says: str) -> None:
-        """One subject about which the sources differ; what the first says is kept."""
-        self._found.setdefault((what, kept, says), []).append(subject)
+    def __init__(self, said: Mapping[str, Sequence[str]], other: str) -> None:
+        self._said, self._other = said, other
+        self._found: dict[tuple[str, str, str, str], list[str]] = {}
+
+    def add(self, subject: str, fact: str, what: str, kept: str, says: str) -> None:
+        """One subject about which the sources differ; what was told before is kept."""
+        before = ", ".join(dict.fromkeys(self._said.get(fact, ())))
+        self._found.setdefault((what, before, kept, says), []).append(subject)
 
     def conflicts(self) -> list[Conflict]:
         """What was gathered."""
-        first, second = self._sources
         return [
-            Conflict(fold_hosts(subjects), what, ((first, kept), (second, says)), kept)
-            for (what, kept, says), subjects in self._found.items()
+            Conflict(fold_hosts(subjects), what, ((before, kept), (self._other, says)), kept)
+            for (what, before, kept, says), subjects in self._found.items()
         ]
 
 
@@ -156,7 +176,7 @@ def _path(host: str, kept: Path, other: Path, clashes: _Clashes) -> Path:
             way[tier] = switch
         elif switch is not None and way[tier] != switch:
             what = "leaf switch" if tier == 0 else f"tier {tier} switch"
-            clashes.add(host, what, str(way[tier]), switch)
+            clashes.add(host, f"switches above {host}", what, str(way[tier]), switch)
             break
     return tuple(way)
 
@@ -168,7 +188,7 @@ def _domains(whole: Topology, part: Topology, clashes: _Clashes) -> dict[str, di
         for host, name in homes.items():
             kept = into.setdefault(host, name)
             if kept != name:
-                clashes.add(host, f"{kind} domain", kept, name)
+                clashes.add(host, f"{kind} of {host}", f"{kind} domain", kept, name)
     return merged
 
 
@@ -181,20 +201,12 @@ def _links(mine: Iterable[Link], theirs: Iterable[Link], clashes: _Clashes) -> t
             merged[name] = link
             continue
         if kept.b and link.b and kept.b != link.b:
-            clashes.add(name, "far end", kept.b, link.b)
+            clashes.add(name, f"port {name}", "far end", kept.b, link.b)
         a, b = kept.capacity_bytes_per_s, link.capacity_bytes_per_s
         if a is not None and b is not None and a != b:
-            clashes.add(name, "capacity in bytes per second", f"{a:g}", f"{b:g}")
+            clashes.add(name, f"port {name}", "capacity in bytes per second", f"{a:g}", f"{b:g}")
         merged[name] = Link(kept.id, kept.a, kept.b or link.b, b if a is None else a)
     return tuple(merged.values())
-
-
-def _said(whole: Topology, part: Topology) -> dict[str, tuple[str, ...]]:
-    said = dict(whole.said_by)
-    facts: dict[str, tuple[str, ...]] = {fact: (part.source,) for fact in _facts(part)}
-    for fact, sources in {**facts, **part.said_by}.items():
-        said[fact] = tuple(dict.fromkeys((*said.get(fact, ()), *sources)))
-    return said
 
 
 def _facts(topology: Topology) -> list[str]:
