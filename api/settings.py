@@ -59,6 +59,10 @@ class ScrapeSettings(_Section):
         default="", description="Address of a Prometheus http_sd list of targets, read once at start; empty for none."
     )
 
+    local_gpus: bool = Field(
+        default=False,
+        description="Read this host's own GPUs through NVML too, where no dcgm-exporter runs; needs gpucast[nvml].",
+    )
     interval_s: float | None = Field(
         default=None,
         gt=0,

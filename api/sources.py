@@ -24,6 +24,8 @@ from telemetry.roster import Roster
 from telemetry.topology import Topology
 
 SD_TIMEOUT_S = 10.0
+NVML_EVERY_S = 1.0
+"""The driver itself renews utilisation and power about once a second or faster."""
 SD_MAX_BYTES = 64 * 2**20
 
 
@@ -63,6 +65,8 @@ class ExporterSource:
                         ownership=self._schedulers.ownership if self._schedulers else None,
                     )
                     self._pool.add(collector)
+                if self._settings.local_gpus:
+                    self._add_local_gpus()
                 if self._schedulers:
                     self._schedulers.add_to(self._pool)
                 await asyncio.Event().wait()
@@ -70,6 +74,13 @@ class ExporterSource:
                 await self._pool.stop()
                 if self._schedulers:
                     await self._schedulers.close()
+
+    def _add_local_gpus(self) -> None:
+        from collectors.nvml import NvmlCollector
+
+        every_s = self._settings.interval_s or NVML_EVERY_S
+        local = NvmlCollector(timeout_s=self._settings.timeout_s)
+        self._pool.add(local, cadence=Cadence(CadenceLimits(fixed_s=every_s)))
 
     def status(self) -> list[TargetHealth]:
         """Every target."""

@@ -10,6 +10,7 @@ from telemetry.plugins import load_plugins
 
 BUILTIN: dict[str, str] = {
     "exporter": "collectors.scrape:ExporterCollector",
+    "nvml": "collectors.nvml:NvmlCollector",
     "prometheus": "collectors.prometheus:PrometheusCollector",
     "nccl_inspector": "collectors.nccl.tail:InspectorTail",
     "nccl_ras": "collectors.nccl.ras_client:RasCollector",

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "forecast": "show the forecasts of a running service",
     "advise": "show the advice of a running service, approve or reject it",
     "bench": "run a benchmark",
+    "nvml": "serve this host's GPUs as a page like dcgm-exporter's, where none runs",
     "inspect": "show what would be ingested from a page, an API answer or a file",
     "topology": "draw the topology that files and addresses tell together, with conflicts and unknowns",
     "doctor": "show what is collected, how fresh it is, and what is missing",

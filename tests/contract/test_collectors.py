@@ -17,6 +17,7 @@ from collectors.registry import BUILTIN, load_collector
 from collectors.scrape import ExporterCollector
 from telemetry.errors import ConfigError
 from telemetry.samples import Window
+from tests.kit.fake_nvml import NvmlStage
 from tests.kit.nccl import InspectorStage, RasStage
 from tests.kit.page_server import Handler, broken_page, endless_page, serve, slow_page, text_page
 from tests.kit.prometheus_server import free_port
@@ -109,6 +110,7 @@ class PrometheusStage:
 STAGES = {
     "exporter": ExporterStage(),
     "prometheus": PrometheusStage(),
+    "nvml": NvmlStage(),
     "nccl_inspector": InspectorStage(),
     "nccl_ras": RasStage(),
 }
