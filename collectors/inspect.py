@@ -11,9 +11,11 @@ from collectors.entities import UNKNOWN_NODE, Place
 from collectors.exposition import PageParser
 from collectors.fields import FieldMapper
 from collectors.inspection import InspectedRow, Inspection, count_text, rows_of
+from collectors.kubernetes.inspect import read_kubernetes
 from collectors.nccl.inspected import read_debug_log, read_inspector, read_nccl_tests, read_ras_answer
 from collectors.series_map import SeriesMapper
 from collectors.slurm.inspect import read_slurm
+from collectors.topology.inspected import read_topology
 from telemetry.errors import BadReply
 from telemetry.samples import Finding, Problem
 
@@ -83,10 +85,12 @@ def _read_page(data: bytes, source: str) -> Inspection | None:
 FORMATS: dict[str, Callable[[bytes, str], Inspection | None]] = {
     "Prometheus API answer": _read_answer,
     "Slurm job or node list": read_slurm,
+    "Kubernetes pod or node list": read_kubernetes,
     "NCCL Inspector records": read_inspector,
     "NCCL RAS answer": read_ras_answer,
     "NCCL debug log": read_debug_log,
     "nccl-tests output": read_nccl_tests,
+    "topology (Slurm, Topograph, node labels, nvidia-smi, NCCL)": read_topology,
     "Prometheus exposition page": _read_page,
 }
 """Tried in this order; each gives None when the data is not its own. A new format is a function and a line here."""

@@ -154,12 +154,18 @@ class Ownership:
         if node.by_label:
             return True
         if sighting.job is None:
-            return False
+            return self._credible_nobody(sighting.gpu, node)
         who = _who(sighting.job, sighting.workload)
         if who in node.owners.get(sighting.gpu, ()) or who in node.vague:
             return True
         label = self._labels[sighting.gpu.node][(sighting.gpu, who)]
         return who not in node.jobs and label.first_s > node.at_s
+
+    def _credible_nobody(self, gpu: GpuId, node: _Node) -> bool:
+        """Whether labels that name nobody mean it: they are in use on the host, and named the last owner if there is one."""
+        labels = self._labels.get(gpu.node, {})
+        owners = node.owners.get(gpu)
+        return any((gpu, who) in labels for who in owners) if owners else bool(labels)
 
     def _join(self, name: str, claims: list[Claim], used: int | None, at_s: float, whole: bool) -> _Join:
         host = self.index.name_of(name) or name

@@ -1,0 +1,1 @@
+"""Kubernetes: whose pods have which GPUs, from lists of the API. Read only."""
