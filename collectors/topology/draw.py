@@ -36,7 +36,7 @@ def _headline(topology: Topology) -> str:
     gpus = [machine.gpu_count for machine in topology.machines.values()]
     known = [count for count in gpus if count is not None]
     if known:
-        parts.append(f"{sum(known)} GPUs in {counted(len(known), 'host')}")
+        parts.append(f"{counted(sum(known), 'GPU')} in {counted(len(known), 'host')}")
     return ", ".join(parts)
 
 

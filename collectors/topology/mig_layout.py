@@ -25,7 +25,7 @@ _INSTANCE = re.compile(
 
 def is_list(text: str) -> bool:
     """Whether a text is the answer of ``nvidia-smi -L``."""
-    return any(_CARD.fullmatch(line.rstrip()) for line in text.splitlines()[:5])
+    return any(_CARD.fullmatch(line.rstrip()) for line in text[:2000].splitlines()[:5])
 
 
 def is_instances(text: str) -> bool:

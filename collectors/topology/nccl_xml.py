@@ -12,7 +12,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 from collectors.topology.nccl_ways import Placed, nvlink_ways, pcie_way
-from collectors.topology.reading import Reading
+from collectors.topology.reading import NotTopology, Reading
 from telemetry.errors import BadReply
 from telemetry.ids import LinkId
 from telemetry.machine import Device, Distance, Machine, pair
@@ -44,7 +44,7 @@ class _Found:
     def start(self, tag: str, told: Mapping[str, str]) -> None:
         """An element opens."""
         if not self.stack and tag != "system":
-            raise BadReply(self.source, f"is XML of {tag!r}, not NCCL's topology")
+            raise NotTopology(self.source, f"is XML of {tag!r}, not NCCL's topology")
         if len(self.stack) >= MAX_DEPTH:
             raise BadReply(self.source, f"nests more than {MAX_DEPTH} elements")
         self.stack.append((tag, told))

@@ -19,6 +19,8 @@ FORMAT = "nvidia-smi topo -m"
 MAX_DEVICES = 256
 """Most GPUs and NICs of one host; the largest hosts have 16 and 32."""
 
+_SNIFF = 16_384
+"""Characters in which a header or a failure must be seen; a header of 256 devices takes 2,000."""
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _GPU = re.compile(r"GPU[0-9]{1,4}")
 _NIC = re.compile(r"NIC[0-9]{1,4}")
@@ -32,12 +34,12 @@ _FAILED = ("Failed to run topology matrix", "NVIDIA-SMI has failed", "couldn't c
 
 def failed(text: str) -> bool:
     """Whether nvidia-smi says that it could not make the matrix."""
-    return any(sign in text for sign in _FAILED)
+    return any(sign in text[:_SNIFF] for sign in _FAILED)
 
 
 def header_of(text: str) -> list[str]:
     """The cells of the header line; none where there is no matrix."""
-    for line in _ESCAPE.sub("", text).splitlines()[:50]:
+    for line in _ESCAPE.sub("", text[:_SNIFF]).splitlines()[:50]:
         cells = _cells(line)
         if len(cells) > 1 and not cells[0] and _GPU.fullmatch(cells[1]):
             return cells

@@ -12,7 +12,7 @@ import orjson
 from collectors.topology import kueue_levels, mig_layout, node_labels, nvidia_smi_topo, slurm_yaml, topograph
 from collectors.topology.merge_machines import checked_machine
 from collectors.topology.nccl_xml import read_nccl_xml
-from collectors.topology.reading import Reading, counted, decoded
+from collectors.topology.reading import NotTopology, Reading, counted, decoded
 from collectors.topology.slurm_block import read_blocks
 from collectors.topology.slurm_tree import read_tree
 from collectors.topology.yaml_text import read_yaml
@@ -73,7 +73,7 @@ def read_source(text: SourceText, levels: Sequence[str] = ()) -> Reading:
         return read_tree(content, text.source) if "switchname" in kinds else read_blocks(content, text.source)
     if _YAML.search(content):
         return _yaml(content, text.source, levels)
-    raise BadReply(text.source, "is in no topology format that gpucast reads", mend=f"It reads: {FORMATS}")
+    raise NotTopology(text.source, "is in no topology format that gpucast reads", mend=f"It reads: {FORMATS}")
 
 
 def labels_of(sources: Sequence[SourceText]) -> tuple[str, ...]:
@@ -119,14 +119,14 @@ def _json(content: str, source: str, levels: Sequence[str]) -> Reading | None:
     except orjson.JSONDecodeError as odd:
         if content.lstrip().startswith("["):
             return None
-        raise BadReply(source, f"is no JSON ({odd})", mend="Was the file cut?") from odd
+        raise NotTopology(source, f"is no JSON ({odd})", mend="Was the file cut?") from odd
     if topograph.is_graph(document):
         return topograph.read_graph(document, source)
     if node_labels.is_nodes(document):
         return node_labels.read_nodes(document, source, levels)
     if kueue_levels.is_levels(document):
         return kueue_levels.read_levels([document], source)
-    raise BadReply(source, "is JSON of another kind", mend=f"gpucast reads: {FORMATS}")
+    raise NotTopology(source, "is JSON of another kind", mend=f"gpucast reads: {FORMATS}")
 
 
 def _yaml(content: str, source: str, levels: Sequence[str]) -> Reading:
@@ -138,7 +138,7 @@ def _yaml(content: str, source: str, levels: Sequence[str]) -> Reading:
     nodes = next((document for document in documents if node_labels.is_nodes(document)), None)
     if nodes is not None:
         return node_labels.read_nodes(nodes, source, levels)
-    raise BadReply(source, "is YAML of another kind", mend=f"gpucast reads: {FORMATS}")
+    raise NotTopology(source, "is YAML of another kind", mend=f"gpucast reads: {FORMATS}")
 
 
 def _levels(text: SourceText) -> tuple[str, ...]:

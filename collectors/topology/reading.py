@@ -31,20 +31,24 @@ class Reading:
     levels: tuple[str, ...] = ()
 
 
+class NotTopology(BadReply):
+    """A source is of no kind that tells of topology, as against one that is and cannot be used."""
+
+
 def decoded(data: bytes, source: str) -> str:
     """The text of a source.
 
     Raises:
-        BadReply: it is too large, empty, or no UTF-8 text.
+        NotTopology: it is too large, empty, or no UTF-8 text.
     """
     if len(data) > MAX_BYTES:
-        raise BadReply(source, f"larger than {MAX_BYTES // 2**20} MiB")
+        raise NotTopology(source, f"larger than {MAX_BYTES // 2**20} MiB")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as odd:
-        raise BadReply(source, f"is no UTF-8 text (byte {odd.start})") from odd
+        raise NotTopology(source, f"is no UTF-8 text (byte {odd.start})") from odd
     if not text.strip():
-        raise BadReply(source, "is empty")
+        raise NotTopology(source, "is empty")
     return text
 
 
