@@ -14,10 +14,29 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from features.store.columns import one
 from telemetry.errors import StoreError
 from telemetry.ids import SeriesKey
 
 DAY_S = 86_400.0
+
+
+def exact_decimal(column: str) -> str:
+    """SQL that turns a time in seconds into DECIMAL(18,7) such that casting it back gives the same double.
+
+    Seven digits are finer than a double of today's Unix time (2.4e-7 s), and Parquet packs the steps between
+    decimals where it would keep whole doubles. The whole and the broken part go apart: their product with 1e7
+    would not fit a double's 53 bits.
+    """
+    whole, part = f"cast(floor({column}) as DECIMAL(18,7))", f"cast({column} - floor({column}) as DECIMAL(18,7))"
+    return f"cast({whole} + {part} as DECIMAL(18,7)) as {column}"
+
+
+def parquet_target(file: Path, entities: int) -> str:
+    """SQL of a cold file's place and form; a dictionary pays for names, not for times."""
+    path = str(file).replace("'", "''")
+    size = max(64, entities + 1)
+    return f"to '{path}' (format parquet, compression zstd, parquet_version v2, dictionary_size_limit {size})"
 
 
 def day_name(day: int) -> str:
@@ -34,6 +53,14 @@ class ColdFiles:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+
+    def partitions(self) -> dict[tuple[str, str], list[Path]]:
+        """(date, metric) -> its finished files, both sorted."""
+        found: dict[tuple[str, str], list[Path]] = {}
+        for file in self.files():
+            place = file.parent.parent.name.removeprefix("date="), file.parent.name.removeprefix("metric=")
+            found.setdefault(place, []).append(file)
+        return found
 
     def need_folder(self, name: str) -> None:
         """Make the folder.
@@ -76,16 +103,17 @@ class ColdFiles:
         self.need_folder("the store")
         groups = connection.execute(_GROUPS, [before_s, next_row]).fetchall()
         for day, metric in groups:
-            file = self._partition(day, metric) / f"part-{number:08d}.parquet"
+            file = self.partition(day, metric) / f"part-{number:08d}.parquet"
             file.parent.mkdir(parents=True, exist_ok=True)
             draft = file.with_suffix(".draft")
+            (entities,) = one(connection, _ENTITIES, [metric])
             connection.execute(
-                _COPY.format(path=str(draft).replace("'", "''")),
+                _COPY.format(target=parquet_target(draft, entities)),
                 [before_s, next_row, day * DAY_S, (day + 1) * DAY_S, metric],
             )
-            _sync(draft)
+            sync(draft)
             os.replace(draft, file)
-            _sync(file.parent)
+            sync(file.parent)
 
     def read(
         self,
@@ -125,7 +153,7 @@ class ColdFiles:
                     folder.rmdir()
         return gone
 
-    def _partition(self, day: int, metric: str) -> Path:
+    def partition(self, day: int, metric: str) -> Path:
         assert self.folder is not None
         return self.folder / f"date={day_name(day)}" / f"metric={metric}"
 
@@ -137,7 +165,7 @@ class ColdFiles:
         return sorted(file for day in days for file in day.glob(f"metric={metric}/part-*.parquet"))
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Make a file or folder durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -152,21 +180,22 @@ _GROUPS = """
     where at_s < ? and row < ?
     order by all
 """
-_COPY = """
+_ENTITIES = "select count(*) from series where metric = ?"
+_COPY = f"""
     copy (
-        select entity, at_s, value, reason, seen_s, row from (
+        select entity, {exact_decimal("at_s")}, value, reason, {exact_decimal("seen_s")}, row from (
             select distinct on (series_id, at_s) *
             from samples join series on series.id = samples.series_id
             where at_s < $1 and row < $2 and at_s >= $3 and at_s < $4 and metric = $5
             order by series_id, at_s, reason <> 0, row
-        ) order by entity, at_s
-    ) to '{path}' (format parquet, compression zstd)
+        ) order by at_s, entity
+    ) {{target}}
 """
 _KEYS = """
     select distinct metric, entity from read_parquet(?, hive_partitioning = true) order by all
 """
 _READ = """
-    select series_id, at_s, value, reason, seen_s, row
-    from read_parquet(?, hive_partitioning = false) join wanted_cold using (entity)
-    where at_s between ? and ? and seen_s <= ?
+    select series_id, cast(at_s as DOUBLE) as at_s, value, reason, cast(seen_s as DOUBLE) as seen_s, row
+    from read_parquet(?, hive_partitioning = false, union_by_name = true) join wanted_cold using (entity)
+    where cast(at_s as DOUBLE) between ? and ? and cast(seen_s as DOUBLE) <= ?
 """

@@ -47,12 +47,12 @@ def sample_columns(
 
     Args:
         filled: batches that hold samples.
-        ids: for each batch, (n,) series id of each sample.
+        ids: for each batch, (n,) series id of each sample; samples with a negative one are left out.
         row: running number of the first sample.
     """
     series_id = np.concatenate(ids)
     received_s = np.array([batch.received_s for batch in filled])
-    return {
+    columns: dict[str, NDArray[Any]] = {
         "series_id": series_id,
         "at_s": np.concatenate([batch.at_s for batch in filled]),
         "value": np.concatenate([batch.value for batch in filled]),
@@ -60,6 +60,8 @@ def sample_columns(
         "seen_s": np.repeat(received_s, [len(batch) for batch in filled]),
         "row": np.arange(row, row + series_id.shape[0], dtype=np.int64),
     }
+    kept = series_id >= 0
+    return columns if kept.all() else {name: column[kept] for name, column in columns.items()}
 
 
 def cut_series(parts: Sequence[dict[str, Any]], by_id: dict[int, SeriesKey]) -> dict[SeriesKey, Series]:

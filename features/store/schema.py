@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from features.store.columns import roll_back
 from features.store.duck_errors import translated
 from telemetry.errors import StoreError
 
@@ -42,6 +43,25 @@ _COLUMNS: dict[str, tuple[tuple[str, type], ...]] = {
     ),
     "sightings": (("gpu", object), ("at_s", np.float64), ("job", object), ("sharers", np.int32)),
 }
+
+
+_MIGRATIONS: dict[int, str] = {
+    # Version 0 had no order of writing, no folded sightings and no spills; DuckDB's row numbers are the order.
+    0: """
+        alter table samples rename to samples_0;
+        create table samples (
+            series_id INTEGER, at_s DOUBLE, value DOUBLE, reason UTINYINT, seen_s DOUBLE, row BIGINT
+        );
+        insert into samples select series_id, at_s, value, reason, seen_s, rowid from samples_0 order by rowid;
+        drop table samples_0;
+        create table if not exists sightings (gpu VARCHAR, at_s DOUBLE, job VARCHAR, sharers INTEGER);
+        create table if not exists spans (
+            gpu VARCHAR, job VARCHAR, from_s DOUBLE, to_s DOUBLE, ended_s DOUBLE, sharers INTEGER
+        );
+        create table if not exists spills (number INTEGER, before_s DOUBLE, next_row BIGINT, done BOOLEAN);
+    """,
+}
+"""Version -> what makes the next one of it. Cold files need none: old and present ones are read alike."""
 
 
 def columns_of(rows: Sequence[tuple[Any, ...]], table: str) -> dict[str, NDArray[Any]]:
@@ -103,3 +123,20 @@ def _check_version(connection: duckdb.DuckDBPyConnection, name: str) -> None:
             f"{name} has schema version {version}, and this gpucast knows versions up to {SCHEMA_VERSION}",
             mend="Upgrade gpucast, or move the file away to start a new one",
         )
+    _upgrade(connection, int(version))
+
+
+def _upgrade(connection: duckdb.DuckDBPyConnection, version: int) -> None:
+    """Bring an older file to the present version, all of it or nothing."""
+    if version == SCHEMA_VERSION:
+        return
+    connection.execute("begin")
+    try:
+        for step in range(version, SCHEMA_VERSION):
+            connection.execute(_MIGRATIONS[step])
+        connection.execute("delete from schema_version")
+        connection.execute("insert into schema_version values (?)", [SCHEMA_VERSION])
+        connection.execute("commit")
+    except BaseException:
+        roll_back(connection)
+        raise

@@ -16,9 +16,15 @@ KEPT_LAYOUTS = 8192
 
 
 class SeriesIds:
-    """Series -> number, in the order in which they were first seen."""
+    """Series -> number, in the order in which they were first seen.
 
-    def __init__(self, known: Iterable[SeriesKey] = ()) -> None:
+    Args:
+        known: series that have numbers already.
+        most: further series than this get no number; None for no limit. Known ones stay, however many.
+    """
+
+    def __init__(self, known: Iterable[SeriesKey] = (), most: int | None = None) -> None:
+        self.most = most
         self.by_key: dict[SeriesKey, int] = {key: number for number, key in enumerate(known)}
         self._layouts: dict[int, tuple[tuple[SeriesKey, ...], NDArray[np.int32]]] = {}
 
@@ -26,7 +32,7 @@ class SeriesIds:
         return len(self.by_key)
 
     def of(self, batch: SampleBatch) -> NDArray[np.int32]:
-        """(n_samples,) number of each sample's series; new series get numbers.
+        """(n_samples,) number of each sample's series; new series get numbers, or -1 beyond the limit.
 
         Raises:
             SchemaError: a batch of a layout not seen before breaks a law of ``SampleBatch``.
@@ -34,13 +40,21 @@ class SeriesIds:
         known = self._layouts.get(id(batch.keys))
         if known is None:
             validate_batch(batch)
-            numbers = (self.by_key.setdefault(key, len(self.by_key)) for key in batch.keys)
+            numbers = (self._number(key) for key in batch.keys)
             if len(self._layouts) >= KEPT_LAYOUTS:
                 self._layouts.clear()
             # The tuple is kept alive beside its numbers, so that its identity cannot be used again.
             known = (batch.keys, np.fromiter(numbers, np.int32, len(batch.keys)))
             self._layouts[id(batch.keys)] = known
         return known[1][batch.series]
+
+    def _number(self, key: SeriesKey) -> int:
+        number = self.by_key.get(key)
+        if number is None:
+            if self.most is not None and len(self.by_key) >= self.most:
+                return -1
+            number = self.by_key[key] = len(self.by_key)
+        return number
 
     def since(self, first: int) -> list[tuple[int, str, str]]:
         """(number, metric, entity) of every series from number ``first`` on."""
