@@ -177,11 +177,11 @@ class Topology:
 
     @staticmethod
     def _far(path: tuple[str | None, ...], other: tuple[str | None, ...]) -> Distance | None:
-        later = set(path) & set(other) - {None}
-        if later:
+        meetings = [(path.index(s) + other.index(s), s) for s in path if s is not None and s in other]
+        if meetings:
             # Trees of unequal height still meet; the tier is that of the lower side.
-            tier = next(tier for tier, switch in enumerate(path) if switch in later)
-            return Distance(Reach.SAME_SPINE, via=str(path[tier]), tier=tier)
+            via = min(meetings)[1]
+            return Distance(Reach.SAME_SPINE, via=via, tier=min(path.index(via), other.index(via)))
         return None if None in path or None in other else Distance(Reach.FAR)
 
 

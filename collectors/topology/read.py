@@ -24,6 +24,9 @@ FORMATS = (
     "Kueue topologies, nvidia-smi topo -m, nvidia-smi -L, nvidia-smi mig -lgi, NCCL's topology XML"
 )
 
+MAX_TEXT_BYTES = 8 * 2**20
+"""Largest source that is not JSON: Slurm's tree of 10,000 hosts, each named in full at every level, takes 1 MB."""
+
 _SLURM = re.compile(r"(?im)^[ \t]*(SwitchName|BlockName|BlockSizes)=")
 _YAML = re.compile(r"(?m)^(?:-[ \t]+)?(?:topology|kind):")
 _XML_STARTS = ("<?xml", "<system", "<!")
@@ -54,6 +57,9 @@ def read_source(text: SourceText, levels: Sequence[str] = ()) -> Reading:
     Raises:
         BadReply: nothing can be taken from it.
     """
+    is_json = text.data[:64].lstrip()[:1] in (b"{", b"[")
+    if not is_json and len(text.data) > MAX_TEXT_BYTES:
+        raise NotTopology(text.source, f"larger than {MAX_TEXT_BYTES // 2**20} MiB of text")
     content = decoded(text.data, text.source)
     start = content.lstrip()[:8]
     if start.startswith(("{", "[")):
