@@ -52,6 +52,7 @@ class FieldMapper:
         value, reason = judge(printed, plan.limits)
         self._mark_first_readings(plan, page, printed, reason)
         _mark_not_measured(plan, page, printed, reason)
+        findings += self._textfiles.mark(page, plan.keys, plan.series, received_s, reason)
         value[reason != 0] = np.nan
         findings += self._findings_of_values(plan, page, reason)
         at_s = np.full(printed.shape, received_s) if page.at_s is None else page.at_s[plan.rows]
