@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,11 @@ from telemetry.errors import StoreError
 from telemetry.ids import SeriesKey
 
 DAY_S = 86_400.0
+
+
+def day_number(name: str) -> int:
+    """The number of days since 1970 of ``2026-01-01``."""
+    return (date.fromisoformat(name) - date(1970, 1, 1)).days
 
 
 def exact_decimal(column: str) -> str:
@@ -154,6 +159,7 @@ class ColdFiles:
         return gone
 
     def partition(self, day: int, metric: str) -> Path:
+        """The folder of one day and metric."""
         assert self.folder is not None
         return self.folder / f"date={day_name(day)}" / f"metric={metric}"
 

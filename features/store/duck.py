@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 
 from features.store.allocations import AllocationBook
 from features.store.base import Series
-from features.store.cold import ColdFiles
+from features.store.cold import DAY_S, ColdFiles, day_number
 from features.store.columns import cut_series, insert, one, roll_back, sample_columns
+from features.store.compact import Compaction, finish_merges, merge
 from features.store.duck_errors import translated
+from features.store.policy import StorePolicy, ageing
 from features.store.schema import columns_of, open_database
 from features.store.series_ids import SeriesIds
 from features.store.stat import StoreStat, size_of
@@ -37,25 +40,39 @@ class DuckStore:
         path: database file, made when absent; None keeps everything in memory.
         hot_window_s: what ``tidy`` leaves in the database.
         cold_dir: where the cold partitions go; ``NAME.cold`` beside the file when None.
+        max_series: samples of further series are refused and counted in ``refused``; known series go on.
+        policy: what ``compact`` and ``tidy`` do with old cold days; everything is kept when None.
 
     Raises:
         StoreError: the file is in use, corrupt, foreign, newer than this version, or cannot be written.
     """
 
-    def __init__(self, path: Path | None, *, hot_window_s: float = 6 * 3600.0, cold_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        hot_window_s: float = 6 * 3600.0,
+        cold_dir: Path | None = None,
+        max_series: int | None = None,
+        policy: StorePolicy | None = None,
+    ) -> None:
         self.path = path
+        self._max_series = max_series
+        self._policy = policy or StorePolicy()
+        self.refused: Counter[str] = Counter()
+        """Metric -> samples of series beyond ``max_series``, which were not stored."""
         self.hot_window_s = hot_window_s
         self._name = "the store in memory" if path is None else str(path)
         self._cold = ColdFiles(cold_dir or (path.with_suffix(".cold") if path else None))
         self._lock = threading.RLock()
         self._connection: duckdb.DuckDBPyConnection | None = open_database(path, self._name)
-        self._ids = SeriesIds()
+        self._ids = SeriesIds(most=max_series)
         self._book = AllocationBook()
         self._row = 0
         self._broken = False
         try:
             self._load()
-            self._resume_spills()
+            self._resume()
         except BaseException:
             self._connection.close()
             raise
@@ -104,7 +121,7 @@ class DuckStore:
         with self._using() as connection:
             known = connection.execute("select metric, entity from series order by id").fetchall()
             keys = [SeriesKey(metric, entity) for metric, entity in known]
-            self._ids = SeriesIds(keys or self._cold.keys(connection))
+            self._ids = SeriesIds(keys or self._cold.keys(connection), self._max_series)
             if not known:
                 self._save_series(connection, 0)
             (self._row,) = one(connection, "select coalesce(max(row), -1) + 1 from samples")
@@ -142,20 +159,31 @@ class DuckStore:
                 self._forget_from(first_new, bool(sightings))
                 raise
             self._row += written
+            self._note_refused(filled, ids)
             return written
 
     def _write(
         self, filled: list[SampleBatch], ids: list[NDArray[np.int32]], first_new: int, keep: list[Sighting]
     ) -> int:
-        count = sum(len(batch) for batch in filled)
+        columns = sample_columns(filled, ids, self._row) if filled else {}
+        count = int(columns["row"].shape[0]) if filled else 0
         with self._transaction() as connection:
             self._save_series(connection, first_new)
             if count:
-                insert(connection, "samples", sample_columns(filled, ids, self._row))
+                insert(connection, "samples", columns)
             if keep:
                 rows = [(str(s.gpu), s.at_s, str(s.job) if s.job else None, s.sharers) for s in keep]
                 insert(connection, "sightings", columns_of(rows, "sightings"))
         return count
+
+    def _note_refused(self, filled: list[SampleBatch], ids: list[NDArray[np.int32]]) -> None:
+        """Count what the limit of series left out."""
+        if self._max_series is None or len(self._ids) < self._max_series:
+            return
+        for batch, numbers in zip(filled, ids, strict=True):
+            places, counts = np.unique(batch.series[numbers < 0], return_counts=True)
+            for place, count in zip(places.tolist(), counts.tolist(), strict=True):
+                self.refused[batch.keys[place].metric] += count
 
     def _save_series(self, connection: duckdb.DuckDBPyConnection, first_new: int) -> None:
         """Write the series that are known in memory only."""
@@ -232,10 +260,11 @@ class DuckStore:
                 connection.execute("insert into spills values (?, ?, ?, false)", [number, before_s, self._row])
             return self._finish_spills(connection)
 
-    def _resume_spills(self) -> None:
+    def _resume(self) -> None:
         """Finish what a crash cut off; where that fails the rows stay hot, and reads fold what is there twice."""
         try:
             with self._using() as connection:
+                finish_merges(self._cold)
                 self._finish_spills(connection)
         except StoreError:
             return  # The next ``spill`` tries again and reports it.
@@ -261,8 +290,55 @@ class DuckStore:
         connection.execute("delete from sightings where at_s < ?", [before_s])
 
     def tidy(self, now_s: float) -> int:
-        """Spill what is older than the hot window; for a periodic call."""
-        return self.spill(now_s - self.hot_window_s)
+        """Spill what is older than the hot window, then do what the policy asks; for a periodic call."""
+        moved = self.spill(now_s - self.hot_window_s)
+        if self._policy != StorePolicy():
+            self.compact(now_s, only_old=True)
+        return moved
+
+    def compact(self, now_s: float, *, only_old: bool = False) -> Compaction:
+        """Merge the files of each day and metric into one, and delete and down-sample days as the policy says.
+
+        Args:
+            now_s: the present, Unix seconds.
+            only_old: touch only what the policy names.
+
+        Raises:
+            StoreError: a file cannot be read or written; what was merged before stays merged.
+        """
+        with self._using() as connection:
+            finish_merges(self._cold)
+            self._finish_spills(connection)  # a spill that is written again must not meet a merged file of its name
+            before = self._cold.files()
+            bytes_before = size_of(before)
+            parts = self._cold.partitions()
+            plan = ageing(self._policy, {day_number(day) for day, _ in parts}, now_s)
+            dropped = self.drop_cold((plan.drop[-1] + 1) * DAY_S) if plan.drop else 0
+            small = set(plan.downsample)
+            merged = downsampled = 0
+            for (day, _), files in parts.items():
+                old = day_number(day) in small
+                if day_number(day) in plan.drop or (only_old and not old):
+                    continue
+                done = merge(connection, files, self._policy.downsample_to_s if old else None)
+                merged += done
+                downsampled += done and old
+            after = self._cold.files()
+            return Compaction(merged, downsampled, len(before), len(after), bytes_before, size_of(after), dropped)
+
+    def using(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """The connection under the store's lock, for ``export`` and ``verify``, which only read."""
+        return self._using()
+
+    @property
+    def cold(self) -> ColdFiles:
+        """The cold partitions."""
+        return self._cold
+
+    def checkpoint(self) -> None:
+        """Bring the log into the database file, so that the file alone is the whole database."""
+        with self._using() as connection:
+            connection.execute("checkpoint")
 
     def drop_cold(self, before_s: float) -> int:
         """Delete cold partitions of whole days (UTC) before ``before_s``; gives back how many files went.
