@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.nccl.tail import InspectorTail
-from telemetry.samples import Window, validate_batch
+from telemetry.samples import Problem, Window, validate_batch
 from tests.kit.nccl import START_S, record
 
 NOW = Window(START_S - 1e6, START_S + 1e6)
@@ -76,6 +76,7 @@ class World:
     def poll(self) -> None:
         batch = self.tail.collect_now(NOW)
         validate_batch(batch)
+        assert Problem.DUPLICATE_SERIES not in {finding.problem for finding in batch.findings}, "read twice"
         self.got += [
             round((at_s - START_S) * 1e3)
             for series, at_s in zip(batch.series, batch.at_s, strict=True)

@@ -225,6 +225,7 @@ def test_a_restart_of_the_reader_neither_repeats_nor_loses(folder: Path, cut: in
     for start in range(0, len(text), step):
         _append(path, text[start : start + step])
         got += reader.poll()
+        assert Problem.DUPLICATE_SERIES not in reader.problems
         if (start // step) % cut == 0:
             state = json.loads(json.dumps(reader.tail.state()))
             reader = Reader(InspectorTail(folder))
