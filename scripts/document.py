@@ -80,7 +80,8 @@ def _command(name: str, line: str, parser: argparse.ArgumentParser) -> str:
     rows += ["| argument | meaning |", "|---|---|"]
     for action in actions:
         flags = ", ".join(action.option_strings) or action.dest
-        value = "" if action.nargs == 0 or not action.option_strings else f" {action.metavar or action.dest.upper()}"
+        shown = " ".join(action.metavar) if isinstance(action.metavar, tuple) else action.metavar or action.dest.upper()
+        value = "" if action.nargs == 0 or not action.option_strings else f" {shown}"
         meaning = (action.help or "") % {"default": action.default, "prog": parser.prog, "dest": action.dest}
         rows.append(f"| `{flags}{value}` | {meaning.replace('|', chr(92) + '|')} |")
     return "\n".join(rows)
