@@ -79,6 +79,8 @@ class Topology:
     said_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
     unknowns: tuple[str, ...] = ()
+    # Looked up from the fields above when first asked for: links are many, distances are asked for by the thousand.
+    _lookup: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def link(self, link_id: LinkId) -> Link | None:
         """The link at a port, None when unknown."""
@@ -94,6 +96,21 @@ class Topology:
     def leaves(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """Leaf switches under which these hosts stand, sorted; unknown hosts are left out."""
         return tuple(sorted({self.leaf_of[node] for node in nodes if node in self.leaf_of}))
+
+    def rails(self) -> dict[str, frozenset[str]]:
+        """NIC as ``host:mlx5_0`` -> switches that its ports are plugged into, as far as cables are known."""
+        if "rails" not in self._lookup:
+            self._lookup["rails"] = _gathered((k.id.device, k.b) for k in self.links if k.id.node and k.b)
+        return self._lookup["rails"]
+
+    def _above(self, switch: str) -> frozenset[str]:
+        """Switches that a switch has a cable to."""
+        if "above" not in self._lookup:
+            hosts = set(self.leaf_of)
+            self._lookup["above"] = _gathered(
+                (k.a, k.b) for k in self.links if not k.id.node and k.b and k.b not in hosts
+            )
+        return self._lookup["above"].get(switch, frozenset())
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -138,7 +155,8 @@ class Topology:
             a: a host, or a device as ``host:GPU0``, ``host:mlx5_0`` or ``host:GPU-uuid``.
             b: another.
 
-        Hosts under different leaf switches without a common switch among those told are ``FAR``. Where one of them has
+        Two NICs whose cables are known are as near as the switches that they are plugged into, since a host may have
+        one NIC under each of several leaves (rails). Hosts under different leaf switches without a common switch among those told are ``FAR``. Where one of them has
         no known leaf, or no source tells of both, and no known domain is common, the answer is None, never a guess.
         """
         host, _, device = a.partition(":")
@@ -148,7 +166,16 @@ class Topology:
                 return Distance(Reach.SELF)
             machine = self.machines.get(host)
             return machine.distance(device, other_device) if machine and device and other_device else None
+        rails = self.rails()
+        if a in rails and b in rails:
+            return self._between_switches(rails[a], rails[b])
         return self._between_hosts(host, other_host)
+
+    def _between_switches(self, some: frozenset[str], others: frozenset[str]) -> Distance | None:
+        if some & others:
+            return Distance(Reach.SAME_LEAF, via=min(some & others), tier=0)
+        shared = frozenset[str]().union(*map(self._above, some)) & frozenset[str]().union(*map(self._above, others))
+        return Distance(Reach.SAME_SPINE, via=", ".join(sorted(shared)), tier=1) if shared else None
 
     def _between_hosts(self, a: str, b: str) -> Distance | None:
         for kind, reach in ((NVLINK, Reach.NVLINK_DOMAIN), (BLOCK, Reach.SAME_BLOCK)):
@@ -166,8 +193,9 @@ class Topology:
                 return Distance(Reach.SAME_LEAF if tier == 0 else Reach.SAME_SPINE, via=switch, tier=tier)
         if not path or not other or path[0] is None or other[0] is None:
             return None
-        if self._strangers(a, b):
-            return None
+        cabled = self._between_switches(frozenset((path[0],)), frozenset((other[0],)))
+        if cabled is not None or self._strangers(a, b):
+            return cabled
         return self._far(path, other)
 
     def _strangers(self, a: str, b: str) -> bool:
@@ -183,6 +211,13 @@ class Topology:
             via = min(meetings)[1]
             return Distance(Reach.SAME_SPINE, via=via, tier=min(path.index(via), other.index(via)))
         return None if None in path or None in other else Distance(Reach.FAR)
+
+
+def _gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, set()).add(value)
+    return {key: frozenset(values) for key, values in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

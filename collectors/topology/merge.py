@@ -163,10 +163,16 @@ def _renamed(part: Topology, names: Mapping[str, str]) -> Topology:
 
 def _paths(whole: Topology, part: Topology, clashes: _Clashes) -> dict[str, Path]:
     hosts = dict.fromkeys((*whole.paths, *whole.leaf_of, *part.paths, *part.leaf_of))
-    return {host: _path(host, whole.path(host), part.path(host), clashes) for host in sorted(hosts)}
+    plugged = _plugged((*whole.links, *part.links))
+    return {host: _path(host, whole.path(host), part.path(host), plugged, clashes) for host in sorted(hosts)}
 
 
-def _path(host: str, kept: Path, other: Path, clashes: _Clashes) -> Path:
+def _plugged(links: Iterable[Link]) -> set[tuple[str, str]]:
+    """(host, switch) of every cable: a host with a NIC under each of several leaves is under all of them."""
+    return {(k.id.node, k.b) for k in links if k.id.node} | {(k.b, k.a) for k in links if not k.id.node}
+
+
+def _path(host: str, kept: Path, other: Path, plugged: set[tuple[str, str]], clashes: _Clashes) -> Path:
     """The kept path, with what it leaves open filled in; above a switch that differs nothing is taken over."""
     way = list(kept)
     for tier, switch in enumerate(other):
@@ -175,6 +181,8 @@ def _path(host: str, kept: Path, other: Path, clashes: _Clashes) -> Path:
         elif way[tier] is None:
             way[tier] = switch
         elif switch is not None and way[tier] != switch:
+            if tier == 0 and {(host, str(way[0])), (host, switch)} <= plugged:
+                break
             what = "leaf switch" if tier == 0 else f"tier {tier} switch"
             clashes.add(host, f"switches above {host}", what, str(way[tier]), switch)
             break

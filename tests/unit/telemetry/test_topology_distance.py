@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import pytest
 
+from telemetry.ids import LinkId
 from telemetry.machine import Device, Distance, Machine, MigSlice, Reach, pair
-from telemetry.topology import Topology
+from telemetry.topology import Link, Topology
 
 
 def _machine(host: str, ways: dict[tuple[str, str], Distance], gpus: int = 4, product: str = "") -> Machine:
@@ -69,6 +73,41 @@ def test_hosts_that_no_source_tells_of_together_are_not_far() -> None:
     together = Topology(paths=paths, said_by=dict.fromkeys(("switches above a", "switches above b"), ("slurm",)))
     assert apart.distance("a", "b") is None
     assert together.distance("a", "b") == Distance(Reach.FAR)
+
+
+def _cabled() -> Topology:
+    """Two hosts with two rails each, and leaves that share their spines."""
+    links = [
+        Link(LinkId(f"{host}:mlx5_{rail}", "1", "nic"), host, f"leaf{rail}") for host in ("a", "b") for rail in (0, 1)
+    ]
+    links += [
+        Link(LinkId(f"leaf{rail}", spine, "leaf"), f"leaf{rail}", spine) for rail in (0, 1) for spine in ("s1", "s2")
+    ]
+    links += [Link(LinkId("leaf9", "1", "leaf"), "leaf9", "c"), Link(LinkId("leaf8", "1", "leaf"), "leaf8", "s1")]
+    return Topology({"a": "leaf0", "b": "leaf0", "c": "leaf9", "d": "leaf8"}, tuple(links))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("a:mlx5_0", "b:mlx5_0", "SAME_LEAF (leaf0)"),
+        ("a:mlx5_0", "b:mlx5_1", "SAME_SPINE (s1, s2)"),
+        ("a", "d", "SAME_SPINE (s1)"),
+        ("a", "c", "FAR"),
+        ("a", "b", "SAME_LEAF (leaf0)"),
+    ],
+)
+def test_cables_tell_what_switches_share(a: str, b: str, expected: str) -> None:
+    """A NIC stands under its own rail's switch, whatever leaf its host is booked under."""
+    assert expected == str(_cabled().distance(a, b)) == str(_cabled().distance(b, a))
+
+
+def test_a_topology_that_was_asked_is_still_the_same() -> None:
+    """Also over a process boundary."""
+    asked = _cabled()
+    asked.distance("a:mlx5_0", "b:mlx5_1")
+    assert asked == _cabled() == pickle.loads(pickle.dumps(asked))
+    assert replace(asked, links=()).rails() == {}
 
 
 def test_near_comes_before_far() -> None:

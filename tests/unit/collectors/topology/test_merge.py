@@ -105,6 +105,14 @@ def test_links_are_filled_in_and_compared() -> None:
     assert [c.what for c in merge([told, other]).conflicts] == ["far end", "capacity in bytes per second"]
 
 
+def test_a_host_with_a_nic_under_each_of_two_leaves_is_no_conflict() -> None:
+    """The cables say that both are right."""
+    cables = tuple(Link(LinkId(f"h:mlx5_{i}", "1", "nic"), "h", f"l{i}") for i in (1, 2))
+    wiring = Topology({"h": "l1", "g": "l2"}, cables, source="cables")
+    assert merge([wiring, _part("slurm", h=("l2",), g=("l2",))]).conflicts == ()
+    assert len(merge([wiring, _part("slurm", h=("l3",), g=("l2",))]).conflicts) == 1
+
+
 def _inside(source: str, way: Distance, **more: object) -> Topology:
     devices = (Device("GPU0", "gpu", numa=(0,)), Device("mlx5_0", "nic"))
     machine = Machine("h", devices, {("GPU0", "mlx5_0"): way}, source=source, **more)  # type: ignore[arg-type]
