@@ -15,6 +15,7 @@ from collectors.kubernetes.inspect import read_kubernetes
 from collectors.nccl.inspected import read_debug_log, read_inspector, read_nccl_tests, read_ras_answer
 from collectors.series_map import SeriesMapper
 from collectors.slurm.inspect import read_slurm
+from collectors.switch_counters import read_switch_csv
 from collectors.topology.inspected import read_topology
 from telemetry.errors import BadReply
 from telemetry.samples import Finding, Problem
@@ -91,6 +92,7 @@ FORMATS: dict[str, Callable[[bytes, str], Inspection | None]] = {
     "NCCL debug log": read_debug_log,
     "nccl-tests output": read_nccl_tests,
     "topology (Slurm, Topograph, node labels, nvidia-smi, NCCL)": read_topology,
+    "switch counters (CSV)": read_switch_csv,
     "Prometheus exposition page": _read_page,
 }
 """Tried in this order; each gives None when the data is not its own. A new format is a function and a line here."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from features.frame import Context, LinkFrame
 from features.store.base import Reader, Series
 from features.transforms.counters import rates_on_grid
-from features.transforms.grid import by_times, infer_step_s
+from features.transforms.grid import by_times, infer_step_s, to_grid
 from telemetry.catalogue import DERIVED_RATE
 from telemetry.ids import SeriesKey
 
@@ -24,8 +24,19 @@ CAPACITY_WINDOW_S = 3600.0
 
 
 def known_links(reader: Reader) -> list[str]:
-    """Text form of every link with a byte counter, sorted."""
-    return sorted({key.entity for key in reader.keys((TX_COUNTER, RX_COUNTER))})
+    """Text form of every link with a byte counter or a recorded rate, sorted."""
+    return sorted({key.entity for key in reader.keys((TX_COUNTER, RX_COUNTER, *DERIVED_RATE.values()))})
+
+
+def _recorded_rates(reader: Reader, counters: Sequence[Series], now_s: float, window_s: float) -> dict[int, Series]:
+    """Place of a counter without samples -> the rate that a recording gives in its stead."""
+    recorded = set(reader.keys(DERIVED_RATE.values()))
+    if not recorded:
+        return {}
+    empty = [place for place, one in enumerate(counters) if not one.at_s.shape[0]]
+    keys = {place: SeriesKey(DERIVED_RATE[counters[place].key.metric], counters[place].key.entity) for place in empty}
+    keys = {place: key for place, key in keys.items() if key in recorded}
+    return dict(zip(keys, reader.read(list(keys.values()), now_s, window_s), strict=True))
 
 
 def read_capacities(reader: Reader, links: Sequence[str], as_of_s: float) -> NDArray[np.float64]:
@@ -92,12 +103,18 @@ def link_frame(
         capacity[row] = (capacity_bytes_per_s or {}).get(name, capacity[row])
     wanted = [SeriesKey(metric, name) for metric in (TX_COUNTER, RX_COUNTER) for name in names]
     series = reader.read(wanted, now_s, window_s)
+    recorded = _recorded_rates(reader, series, now_s, window_s)
+    series = [recorded.get(place, one) for place, one in enumerate(series)]
     end_s = newest_s(series)
     step_s = typical_step_s(series) if step_s is None else step_s
     n_points = 0
     if np.isfinite(end_s) and step_s > 0:
         n_points = point_count(oldest_s(series), end_s, step_s, max_points)
-    rates, _ = rates_on_grid(series, step_s, end_s, n_points)
+    rates = np.full((len(series), n_points), np.nan)
+    counters = [place for place in range(len(series)) if place not in recorded]
+    rates[counters], _ = rates_on_grid([series[place] for place in counters], step_s, end_s, n_points)
+    if recorded:
+        rates[list(recorded)], _ = to_grid(list(recorded.values()), step_s, end_s, n_points)
     high = np.where(np.isnan(capacity), np.inf, capacity)
     # A counter read a moment late shows more than the wire can carry in one slot; the next slot shows less.
     rates = np.minimum(rates, np.concatenate([high, high])[:, None]) if len(names) else rates
