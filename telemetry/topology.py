@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from telemetry.distance import Distance, Reach
 from telemetry.ids import LinkId
 from telemetry.jobs import JobView
-from telemetry.machine import Distance, Machine, Reach
+from telemetry.machine import Machine
 
 NVLINK = "nvlink"
 BLOCK = "block"

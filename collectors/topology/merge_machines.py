@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from telemetry.machine import Device, Distance, Machine, MigSlice, Reach
+from telemetry.distance import Distance, Reach
+from telemetry.machine import Device, Machine, MigSlice
 from telemetry.topology import Conflict
 
 _SAME_WAY = frozenset({Reach.PHB, Reach.NODE})

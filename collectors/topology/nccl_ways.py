@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from telemetry.machine import Distance, Reach, pair
+from telemetry.distance import Distance, Reach
+from telemetry.machine import pair
 
 _SWITCH_CLASS = "0x068000"
 """PCI class of an NVSwitch."""

@@ -13,9 +13,10 @@ from xml.etree import ElementTree
 
 from collectors.topology.nccl_ways import Placed, nvlink_ways, pcie_way
 from collectors.topology.reading import NotTopology, Reading
+from telemetry.distance import Distance
 from telemetry.errors import BadReply
 from telemetry.ids import LinkId
-from telemetry.machine import Device, Distance, Machine, pair
+from telemetry.machine import Device, Machine, pair
 from telemetry.samples import Finding, Problem
 from telemetry.topology import Link, Topology
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.topology.reading import Reading, counted, short
+from telemetry.distance import Distance, Reach
 from telemetry.errors import BadReply
-from telemetry.machine import Device, Distance, Machine, Reach, pair
+from telemetry.machine import Device, Machine, pair
 from telemetry.samples import Finding, Problem
 from telemetry.topology import Conflict, Topology
 

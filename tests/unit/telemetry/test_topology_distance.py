@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from telemetry.distance import Distance, Reach
 from telemetry.ids import LinkId
-from telemetry.machine import Device, Distance, Machine, MigSlice, Reach, pair
+from telemetry.machine import Device, Machine, MigSlice, pair
 from telemetry.topology import Link, Topology
 
 

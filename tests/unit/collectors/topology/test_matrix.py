@@ -9,8 +9,9 @@ import pytest
 
 from collectors.topology.nvidia_smi_topo import ranges, read_matrix
 from collectors.topology.reading import Reading
+from telemetry.distance import Reach
 from telemetry.errors import BadReply
-from telemetry.machine import Machine, Reach
+from telemetry.machine import Machine
 
 SMALL = (
     "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"

@@ -9,9 +9,10 @@ import pytest
 from collectors.topology.keeper import packed, unpacked, with_last_good
 from collectors.topology.merge import merge
 from collectors.topology.read import SourceText, finished
+from telemetry.distance import Distance, Reach
 from telemetry.errors import BadReply, SourceUnreachable
 from telemetry.ids import LinkId
-from telemetry.machine import Device, Distance, Machine, MigSlice, Reach
+from telemetry.machine import Device, Machine, MigSlice
 from telemetry.topology import Link, Topology
 
 MATRIX = b"\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-3\nGPU1\tNV4\t X \t0-3\n"
