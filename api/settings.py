@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from features.store.policy import StorePolicy
 from forecast.advisor.types import Mode
 from telemetry.errors import ConfigError
 
@@ -132,6 +133,37 @@ class KubernetesSettings(_Section):
         return _http_address(value) if value else value
 
 
+class NcclSettings(_Section):
+    """Reading what NCCL tells of its collectives."""
+
+    inspector_folders: list[Path] = Field(
+        default_factory=list,
+        description="Folders into which NCCL Inspector writes (NCCL_INSPECTOR_DUMP_DIR), or one above them; empty reads none.",
+    )
+    ras: list[str] = Field(
+        default_factory=list,
+        description="Addresses of NCCL RAS, host or host:port, one for each job to watch; empty asks none.",
+    )
+    poll_s: float = Field(default=5.0, gt=0, description="Seconds between reads.")
+    settle_s: float = Field(
+        default=30.0, ge=0, description="How long a collective waits for the other ranks' records, seconds."
+    )
+    lookback_s: float = Field(default=86400.0, gt=0, description="Records older than this are left out, seconds.")
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one answer of RAS, seconds.")
+    ras_max_bytes: int = Field(default=64 * 2**20, gt=0, description="Largest answer of RAS accepted, bytes.")
+
+    @field_validator("ras")
+    @classmethod
+    def _are_addresses(cls, value: list[str]) -> list[str]:
+        for address in value:
+            host, _, port = address.rpartition(":") if ":" in address else (address, "", "1")
+            if not host or any(c.isspace() for c in address) or not (port.isascii() and port.isdigit()):
+                raise ValueError(f"{address!r} is neither host nor host:port")
+            if not 0 < int(port[:6]) < 65536:
+                raise ValueError(f"{address!r} has no port from 1 to 65535")
+        return value
+
+
 class StoreSettings(_Section):
     """Where samples are kept."""
 
@@ -141,6 +173,24 @@ class StoreSettings(_Section):
     )
     flush_s: float = Field(default=0.5, gt=0, description="Longest time a sample waits in memory, seconds.")
     hot_window_s: float = Field(default=6 * 3600.0, gt=0, description="Age at which samples move to Parquet, seconds.")
+    keep_days: float | None = Field(
+        default=None, gt=0, description="Days that ended longer ago than this are deleted; unset keeps all."
+    )
+    downsample_after_days: float | None = Field(
+        default=None,
+        gt=0,
+        description="Days that ended longer ago than this keep mean, min, max and count per step; unset for never.",
+    )
+    downsample_to_s: float = Field(default=60.0, ge=1, le=86_400, description="Step of down-sampled days, seconds.")
+    max_series: int | None = Field(
+        default=None,
+        gt=0,
+        description="New series beyond this many are refused and counted, known ones go on; unset for no limit.",
+    )
+
+    def policy(self) -> StorePolicy:
+        """What happens to samples as they grow old."""
+        return StorePolicy(self.keep_days, self.downsample_after_days, self.downsample_to_s)
 
 
 class ForecastSettings(_Section):
@@ -178,6 +228,7 @@ class Settings(_Section):
     prometheus: PrometheusSettings = Field(default_factory=PrometheusSettings)
     slurm: SlurmSettings = Field(default_factory=SlurmSettings)
     kubernetes: KubernetesSettings = Field(default_factory=KubernetesSettings)
+    nccl: NcclSettings = Field(default_factory=NcclSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
     forecast: ForecastSettings = Field(default_factory=ForecastSettings)
     advice: AdviceSettings = Field(default_factory=AdviceSettings)

@@ -248,6 +248,7 @@ class DuckStore:
 
         The intent is stored first and the rows are deleted in the transaction that ends it: after a crash in
         between, opening the store writes the same files again under the same names and then deletes the rows.
+        Old days are then aged as the policy says, the present being ``before_s`` plus the hot window.
 
         Raises:
             StoreError: a store in memory has no folder for it, or the folder cannot be written.
@@ -258,7 +259,10 @@ class DuckStore:
                 (number,) = one(connection, "select coalesce(max(number), 0) from spills")
                 number = 1 + max(number, self._cold.newest_number())
                 connection.execute("insert into spills values (?, ?, ?, false)", [number, before_s, self._row])
-            return self._finish_spills(connection)
+            moved = self._finish_spills(connection)
+            if self._policy != StorePolicy():
+                self.compact(before_s + self.hot_window_s, only_old=True)
+            return moved
 
     def _resume(self) -> None:
         """Finish what a crash cut off; where that fails the rows stay hot, and reads fold what is there twice."""
@@ -290,11 +294,8 @@ class DuckStore:
         connection.execute("delete from sightings where at_s < ?", [before_s])
 
     def tidy(self, now_s: float) -> int:
-        """Spill what is older than the hot window, then do what the policy asks; for a periodic call."""
-        moved = self.spill(now_s - self.hot_window_s)
-        if self._policy != StorePolicy():
-            self.compact(now_s, only_old=True)
-        return moved
+        """Spill what is older than the hot window; for a periodic call."""
+        return self.spill(now_s - self.hot_window_s)
 
     def compact(self, now_s: float, *, only_old: bool = False) -> Compaction:
         """Merge the files of each day and metric into one, and delete and down-sample days as the policy says.
