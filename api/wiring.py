@@ -104,7 +104,13 @@ def _open_store(settings: Settings) -> DuckStore:
         raise ConfigError(
             f"cannot make the data folder {folder}: {error.strerror}", mend="Choose another with --data-dir"
         ) from error
-    return DuckStore(folder / "samples.duckdb", hot_window_s=settings.store.hot_window_s, cold_dir=folder / "cold")
+    return DuckStore(
+        folder / "samples.duckdb",
+        hot_window_s=settings.store.hot_window_s,
+        cold_dir=folder / "cold",
+        max_series=settings.store.max_series,
+        policy=settings.store.policy(),
+    )
 
 
 def _backend(settings: Settings, clock: Clock, snapshot: Callable[[], ClusterSnapshot], plugins: Plugins) -> Backend:
