@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from api.collectives import Collectives
 from api.reads import TargetHealth
 from api.schedulers import Schedulers
 from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
@@ -37,12 +38,19 @@ class ExporterSource:
         on_batch: where batches go.
         clock: wall clock.
         schedulers: read beside them.
+        collectives: read beside them.
     """
 
     def __init__(
-        self, settings: ScrapeSettings, on_batch: OnBatch, clock: Clock, schedulers: Schedulers | None = None
+        self,
+        settings: ScrapeSettings,
+        on_batch: OnBatch,
+        clock: Clock,
+        schedulers: Schedulers | None = None,
+        collectives: Collectives | None = None,
     ) -> None:
         self._settings = settings
+        self._collectives = collectives
         self._schedulers = schedulers
         self._limits = CadenceLimits(max_scrapes_per_s=settings.max_scrapes_per_s, fixed_s=settings.interval_s)
         self._pool = ScrapePool(on_batch, clock, self._limits)
@@ -69,6 +77,8 @@ class ExporterSource:
                     self._add_local_gpus()
                 if self._schedulers:
                     self._schedulers.add_to(self._pool)
+                if self._collectives:
+                    self._collectives.add_to(self._pool)
                 await asyncio.Event().wait()
             finally:
                 await self._pool.stop()
@@ -103,12 +113,19 @@ class PrometheusSource:
         on_batch: where batches go.
         clock: wall clock.
         schedulers: read beside it.
+        collectives: read beside it.
     """
 
     def __init__(
-        self, settings: PrometheusSettings, on_batch: OnBatch, clock: Clock, schedulers: Schedulers | None = None
+        self,
+        settings: PrometheusSettings,
+        on_batch: OnBatch,
+        clock: Clock,
+        schedulers: Schedulers | None = None,
+        collectives: Collectives | None = None,
     ) -> None:
         self._settings = settings
+        self._collectives = collectives
         self._schedulers = schedulers
         self._pool = ScrapePool(on_batch, clock, CadenceLimits(fixed_s=settings.poll_s))
         self._topology: Topology = Topology()
@@ -130,6 +147,8 @@ class PrometheusSource:
             )
             if self._schedulers:
                 self._schedulers.add_to(self._pool)
+            if self._collectives:
+                self._collectives.add_to(self._pool)
             await asyncio.Event().wait()
         finally:
             await self._pool.stop()

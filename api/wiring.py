@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
+from api.collectives import Collectives
 from api.desk import AdviceDesk
 from api.forecast_worker import ForecastWorker
 from api.http.app import create_app
@@ -76,10 +77,11 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         spill_after_s=settings.store.hot_window_s,
     )
     schedulers = Schedulers(settings.slurm, settings.kubernetes)
+    collectives = Collectives(settings.nccl, settings.store.folder)
     source = (
-        PrometheusSource(settings.prometheus, intake.take, clock, schedulers)
+        PrometheusSource(settings.prometheus, intake.take, clock, schedulers, collectives)
         if settings.prometheus.url
-        else ExporterSource(settings.scrape, intake.take, clock, schedulers)
+        else ExporterSource(settings.scrape, intake.take, clock, schedulers, collectives)
     )
     desk = AdviceDesk(chosen, settings.advice.modes)
     service = Service(
