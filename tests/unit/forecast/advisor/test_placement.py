@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from forecast.advisor.placement import Domain, NoPlacement, Placement, Request, domains_of, place
+from forecast.advisor.domains import Domain, domains_of
+from forecast.advisor.placement import NoPlacement, Placement, Request, place
 from telemetry.errors import AdviceError
 from telemetry.topology import Topology
 
