@@ -92,6 +92,8 @@ def entity_of(metric: Metric, labels: Mapping[str, str], place: Place, source: S
         place: what is known of the target.
         source: tells which label names the lane or the host's device.
     """
+    if source is not None and source.entity:
+        return _filled(source.entity, labels, place)
     if metric.level is Level.PORT:
         link = link_of(labels, place)
         return "" if link is None else str(link)
@@ -119,6 +121,16 @@ def part_of(metric: Metric, name: str, labels: Mapping[str, str]) -> str:
 def host_name(labels: Mapping[str, str], place: Place) -> str:
     """Host that a line is about; empty when nothing tells it."""
     return _gpu_node(labels, place)
+
+
+def _filled(template: str, labels: Mapping[str, str], place: Place) -> str:
+    """A template over labels, whose values lose their colons; empty when one is absent or empty."""
+    values = {name: value.replace(":", "_") for name, value in labels.items() if value}
+    node = host_name(labels, place)
+    try:
+        return template.format_map({**values, "node": node} if node else values)
+    except KeyError:
+        return ""
 
 
 def _part_of(level: Level, labels: Mapping[str, str], place: Place, source: Source | None) -> str:

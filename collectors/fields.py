@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from collectors.attribution import BUSY_RATIO, OwnerRules
+from collectors.custom_map import CustomMap
 from collectors.entities import Place
 from collectors.exposition import Layout, ParsedPage
 from collectors.nccl.inspector_text import TextfileAges
@@ -27,12 +28,20 @@ class FieldMapper:
         source: the target's URL or path, for findings.
         place: what is known of the target besides its labels.
         rules: the site's naming of owners.
+        custom: the site's own metrics.
     """
 
-    def __init__(self, source: str, place: Place | None = None, rules: OwnerRules | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        place: Place | None = None,
+        rules: OwnerRules | None = None,
+        custom: CustomMap | None = None,
+    ) -> None:
         self._source = source
         self._place = place or Place()
         self._rules = rules or OwnerRules()
+        self._custom = custom or CustomMap()
         self._textfiles = TextfileAges(source)
         self._layout: Layout | None = None
         self._plan: PagePlan | None = None
@@ -81,7 +90,7 @@ class FieldMapper:
         """The plan of the page's layout, and what is to be told about a layout seen for the first time."""
         if self._plan is not None and page.layout is self._layout:
             return self._plan, list(self._plan.findings)
-        plan = plan_page(page.layout, self._source, self._place, self._rules, self._plan)
+        plan = plan_page(page.layout, self._source, self._place, self._rules, self._plan, self._custom)
         self._layout, self._plan = page.layout, plan
         findings = list(plan.findings)
         fresh = [name for name in plan.unknown if name not in self._unknown]

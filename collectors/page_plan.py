@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.attribution import BUSY_METRICS, Owner, OwnerRules, owner_of, sharers_of
+from collectors.custom_map import CustomMap
 from collectors.entities import Place, clean_labels, entity_of, gpu_of, part_of, uuid_of
 from collectors.exposition import Layout
 from collectors.quality import Limits
@@ -97,25 +98,31 @@ class _Line:
 
 
 def plan_page(
-    layout: Layout, source: str, place: Place, rules: OwnerRules, previous: PagePlan | None = None
+    layout: Layout,
+    source: str,
+    place: Place,
+    rules: OwnerRules,
+    previous: PagePlan | None = None,
+    custom: CustomMap | None = None,
 ) -> PagePlan:
     """The plan of a layout; ``keys`` is the previous plan's object when nothing changed in it."""
+    custom = custom or CustomMap()
     place = _with_own_name(layout, place)
     lines: list[_Line] = []
     owners: dict[GpuId, set[Owner]] = {}
     unknown: dict[str, None] = {}
     nowhere: dict[tuple[Problem, str], int] = {}
     for row, (name, raw) in enumerate(zip(layout.names, layout.labels, strict=True)):
-        known = meaning_of(name, raw)
+        known = custom.meaning_of(name, raw) or meaning_of(name, raw)
         if known is None:
-            if not left_out(name) and name not in (UPLINK_FIELD, NODE_NAME_FIELD):
+            if not left_out(name) and name not in custom.fields and name not in (UPLINK_FIELD, NODE_NAME_FIELD):
                 unknown[name] = None
             continue
         metric, field = known
         labels = clean_labels(raw)
         entity = entity_of(metric, labels, place, field)
         if not entity:
-            why = _why_nowhere(metric, name, labels)
+            why = _why_nowhere(metric, name, labels, field)
             nowhere[why] = nowhere.get(why, 0) + 1
             continue
         owner = owner_of(labels, rules)
@@ -228,7 +235,9 @@ def _with_own_name(layout: Layout, place: Place) -> Place:
     return Place(place.node, own or place.fallback, place.nodenames)
 
 
-def _why_nowhere(metric: Metric, name: str, labels: dict[str, str]) -> tuple[Problem, str]:
+def _why_nowhere(metric: Metric, name: str, labels: dict[str, str], source: Source) -> tuple[Problem, str]:
+    if source.entity:
+        return Problem.MALFORMED_LINE, f"{name} lacks a label that its entity {source.entity} needs"
     if metric.level is Level.PORT and not (labels.get("port") and (labels.get("device") or labels.get("switch"))):
         return Problem.MALFORMED_LINE, f"{name} names no device and port"
     if metric.level is Level.COLLECTIVE and not (labels.get("collective") or labels.get("p2p_operation")):

@@ -12,6 +12,7 @@ import numpy as np
 
 from collectors.answer import Answer, AnswerSeries
 from collectors.attribution import BUSY_METRICS, OwnerRules, owner_of
+from collectors.custom_map import CustomMap
 from collectors.device_index import index_of
 from collectors.entities import UNKNOWN_NODE, Place, clean_labels, entity_of, gpu_of, part_of, uuid_of
 from collectors.owner_times import GpuTimes, sightings_of
@@ -33,11 +34,13 @@ class SeriesMapper:
     Args:
         source: the server's URL, for findings.
         rules: the site's naming of owners.
+        custom: the site's own metrics.
     """
 
-    def __init__(self, source: str, rules: OwnerRules | None = None) -> None:
+    def __init__(self, source: str, rules: OwnerRules | None = None, custom: CustomMap | None = None) -> None:
         self._source = source
         self._rules = rules or OwnerRules()
+        self._custom = custom or CustomMap()
         self._place = Place()
         self._meanings: dict[tuple[tuple[str, str], ...], Meaning | str] = {}
         self._hosts: dict[str, str] = {}
@@ -150,7 +153,7 @@ class SeriesMapper:
         return meaning
 
     def _work_out(self, raw: dict[str, str], name: str) -> Meaning | str:
-        known = meaning_of(name, raw)
+        known = self._custom.meaning_of(name, raw) or meaning_of(name, raw)
         if known is None:
             return f"{name or 'a series without a name'} is not in the catalogue" + (
                 " on purpose" if left_out(name) else ""

@@ -73,6 +73,8 @@ class Source:
         only: (label, pattern) pairs; a line is this metric's only where each label matches its pattern wholly.
         device: the label, or a fixed name after ``=``, that names the lane or host device; empty elsewhere.
         zero_on_slice: True when a 0 on a slice of a card means "not measured".
+        entity: template of the entity's text form over the line's labels and ``{node}``; empty where the usual labels
+            tell it.
     """
 
     field: str
@@ -81,6 +83,7 @@ class Source:
     only: tuple[tuple[str, str], ...] = ()
     device: str = ""
     zero_on_slice: bool = False
+    entity: str = ""
 
     def takes(self, labels: Mapping[str, str]) -> bool:
         """Whether a line with these labels is meant."""
