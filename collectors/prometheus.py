@@ -12,6 +12,7 @@ from collectors.address import shown_address
 from collectors.answer import Answer
 from collectors.aside import call_aside
 from collectors.attribution import OwnerRules
+from collectors.custom_map import CustomMap
 from collectors.ownership import Ownership
 from collectors.prometheus_api import MAX_BYTES, PrometheusApi
 from collectors.series_map import SeriesMapper
@@ -53,6 +54,7 @@ class PrometheusCollector:
         metrics: catalogue names to read; when None all but those with a series for each core.
         rules: the site's naming of owners.
         headers: sent with each query, such as an authorisation.
+        custom: the site's own metrics, read besides.
         ownership: where the labels' word on owners meets a scheduler's; None where there is no scheduler.
 
     Raises:
@@ -69,6 +71,7 @@ class PrometheusCollector:
         *,
         rules: OwnerRules | None = None,
         headers: dict[str, str] | None = None,
+        custom: CustomMap | None = None,
         ownership: Ownership | None = None,
     ) -> None:
         wanted = [m.name for m in METRICS if _is_light(m)] if metrics is None else list(metrics)
@@ -78,16 +81,17 @@ class PrometheusCollector:
         if chunk_s <= 0 or (step_s is not None and step_s <= 0):
             raise ConfigError("step and chunk of a Prometheus source must be above 0 s")
         self.name = shown_address(url).rstrip("/")
-        self.provides = frozenset(wanted)
+        custom = custom or CustomMap()
+        self.provides = frozenset(wanted) | {metric.name for metric in custom.metrics}
         self.wiring: tuple[Wiring, ...] = ()
         self.capacity_bytes_per_s: dict[str, float] = {}
         self.nics: set[LinkId] = set()
         self._wired_keys: tuple[SeriesKey, ...] | None = None
         self._step_s = step_s
         self._chunk_s = chunk_s if step_s is None else min(chunk_s, step_s * (_MOST_POINTS - 1))
-        self._fields = {source.field for name in wanted for source in BY_NAME[name].sources}
+        self._fields = {source.field for name in wanted for source in BY_NAME[name].sources} | custom.fields
         self._api = PrometheusApi(url.rstrip("/"), timeout_s=timeout_s, headers=headers, max_bytes=MAX_BYTES)
-        self._mapper = SeriesMapper(self.name, rules)
+        self._mapper = SeriesMapper(self.name, rules, custom)
         self._ownership = ownership
         self._present: list[str] = []
         self._asked_at_s: float | None = None
@@ -144,7 +148,7 @@ class PrometheusCollector:
         if self._asked_at_s is not None and 0 <= window.end_s - self._asked_at_s < _ASK_NAMES_AGAIN_S:
             return
         names = set(self._api.metric_names())
-        self._present = sorted(name for name in names if canonical_field(name) in self._fields)
+        self._present = sorted(name for name in names if name in self._fields or canonical_field(name) in self._fields)
         if NODE_NAME_FIELD in names:
             rows = [series.labels for series in self._api.instant(NODE_NAME_FIELD, window.end_s).series]
             self._mapper.name_nodes(

@@ -12,6 +12,7 @@ import numpy as np
 from collectors.address import shown_address
 from collectors.attribution import OwnerRules
 from collectors.cadence import Cadence
+from collectors.custom_map import CustomMap
 from collectors.device_index import indices_of
 from collectors.entities import Place, host_of
 from collectors.exposition import PageParser, ParsedPage
@@ -63,6 +64,7 @@ class ExporterCollector:
         timeout_s: for the whole scrape.
         max_bytes: of the page, after decompression.
         ownership: where the page's word on owners meets a scheduler's; None where there is no scheduler.
+        custom: the site's own metrics.
     """
 
     def __init__(
@@ -75,11 +77,13 @@ class ExporterCollector:
         cadence: Cadence | None = None,
         timeout_s: float = 5.0,
         max_bytes: int = 64 * MIB,
+        custom: CustomMap | None = None,
         ownership: Ownership | None = None,
     ) -> None:
         self.name = shown_address(url)
         self._url = url
-        self.provides = frozenset(metric.name for metric in METRICS if metric.sources)
+        own = custom.metrics if custom else ()
+        self.provides = frozenset(metric.name for metric in (*METRICS, *own) if metric.sources)
         self.cadence = cadence or Cadence()
         self.clock_offset_s: float | None = None
         self.wiring: tuple[Wiring, ...] = ()
@@ -92,7 +96,7 @@ class ExporterCollector:
         self._max_bytes = max_bytes
         self._parser = PageParser()
         self._place = Place(node, host_of(url))
-        self._mapper = FieldMapper(self.name, self._place, rules)
+        self._mapper = FieldMapper(self.name, self._place, rules, custom)
         self._ownership = ownership
         self._last: tuple[object, FloatArray, FloatArray | None] | None = None
         self._wired_at: tuple[object, float] | None = None
