@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from features.store.policy import StorePolicy
+from collectors.custom_map import CustomEntry, CustomMap
 from forecast.advisor.types import Mode
 from telemetry.errors import ConfigError
 
@@ -219,6 +221,21 @@ class AdviceSettings(_Section):
     min_skill: float = Field(default=0.05, le=1, description="Forecast skill below this moves nothing.")
 
 
+class CustomSettings(_Section):
+    """A metric of the site's own, written as [[custom]]; docs/sources/custom.md shows examples."""
+
+    field: str = Field(description="Name of the Prometheus metric.")
+    metric: str = Field(description="Metric of the catalogue, or a name of your own that starts with site_.")
+    unit: str = Field(description="Unit in which it is printed, such as milliseconds or megabits per second.")
+    level: str = Field(description="What it belongs to: link, node or gpu.")
+    entity: str = Field(description="Template of the entity over labels and {node}, such as {switch}:{ifName}.")
+    kind: str = Field(default="", description="gauge, counter or rate; a metric of the catalogue has its own.")
+    only: dict[str, str] = Field(default_factory=dict, description="Label -> pattern that it has to match wholly.")
+    add_over: list[str] = Field(
+        default_factory=list, description="Labels whose values are parts of one number, to be added."
+    )
+
+
 class Settings(_Section):
     """Everything the service can be told."""
 
@@ -232,6 +249,16 @@ class Settings(_Section):
     store: StoreSettings = Field(default_factory=StoreSettings)
     forecast: ForecastSettings = Field(default_factory=ForecastSettings)
     advice: AdviceSettings = Field(default_factory=AdviceSettings)
+    custom: list[CustomSettings] = Field(default_factory=list, description="Metrics of the site's own, one entry each.")
+
+    @field_validator("custom")
+    @classmethod
+    def _can_work(cls, value: list[CustomSettings]) -> list[CustomSettings]:
+        try:
+            custom_map(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
 
     @field_validator("host")
     @classmethod
@@ -239,6 +266,18 @@ class Settings(_Section):
         if value not in {"127.0.0.1", "::1", "localhost"}:
             raise ValueError("the API has no access control yet, so it listens on 127.0.0.1, ::1 or localhost only")
         return value
+
+
+def custom_map(entries: Sequence[CustomSettings]) -> CustomMap:
+    """The site's own metrics, checked.
+
+    Raises:
+        ConfigError: an entry that cannot work.
+    """
+    return CustomMap(
+        CustomEntry(one.field, one.metric, one.unit, one.level, one.entity, one.kind, one.only, tuple(one.add_over))
+        for one in entries
+    )
 
 
 def load_settings(path: Path | None = None, environment: dict[str, str] | None = None, **flags: Any) -> Settings:

@@ -17,6 +17,7 @@ from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
 from collectors.address import shown_address
 from collectors.aside import call_aside
 from collectors.cadence import Cadence, CadenceLimits
+from collectors.custom_map import CustomMap
 from collectors.pool import OnBatch, ScrapePool
 from collectors.scrape import ExporterCollector, open_session
 from telemetry.clock import Clock
@@ -48,8 +49,10 @@ class ExporterSource:
         clock: Clock,
         schedulers: Schedulers | None = None,
         collectives: Collectives | None = None,
+        custom: CustomMap | None = None,
     ) -> None:
         self._settings = settings
+        self._custom = custom
         self._collectives = collectives
         self._schedulers = schedulers
         self._limits = CadenceLimits(max_scrapes_per_s=settings.max_scrapes_per_s, fixed_s=settings.interval_s)
@@ -71,6 +74,7 @@ class ExporterSource:
                         timeout_s=self._settings.timeout_s,
                         max_bytes=self._settings.max_bytes,
                         ownership=self._schedulers.ownership if self._schedulers else None,
+                        custom=self._custom,
                     )
                     self._pool.add(collector)
                 if self._settings.local_gpus:
@@ -123,8 +127,10 @@ class PrometheusSource:
         clock: Clock,
         schedulers: Schedulers | None = None,
         collectives: Collectives | None = None,
+        custom: CustomMap | None = None,
     ) -> None:
         self._settings = settings
+        self._custom = custom
         self._collectives = collectives
         self._schedulers = schedulers
         self._pool = ScrapePool(on_batch, clock, CadenceLimits(fixed_s=settings.poll_s))
@@ -138,6 +144,7 @@ class PrometheusSource:
             self._settings.url,
             timeout_s=self._settings.timeout_s,
             ownership=self._schedulers.ownership if self._schedulers else None,
+            custom=self._custom,
         )
         try:
             self._pool.add(

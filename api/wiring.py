@@ -25,7 +25,7 @@ from api.intake import Intake
 from api.plugins import SIMULATOR, Plugins, find_plugins
 from api.schedulers import Schedulers
 from api.service import Service
-from api.settings import Settings
+from api.settings import Settings, custom_map
 from api.sources import ExporterSource, PrometheusSource
 from collectors.wall_clock import WallClock
 from features.ring import Ring
@@ -77,11 +77,12 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         spill_after_s=settings.store.hot_window_s,
     )
     schedulers = Schedulers(settings.slurm, settings.kubernetes)
+    custom = custom_map(settings.custom)
     collectives = Collectives(settings.nccl, settings.store.folder)
     source = (
-        PrometheusSource(settings.prometheus, intake.take, clock, schedulers, collectives)
+        PrometheusSource(settings.prometheus, intake.take, clock, schedulers, collectives, custom)
         if settings.prometheus.url
-        else ExporterSource(settings.scrape, intake.take, clock, schedulers, collectives)
+        else ExporterSource(settings.scrape, intake.take, clock, schedulers, collectives, custom)
     )
     desk = AdviceDesk(chosen, settings.advice.modes)
     service = Service(
