@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from features.store.policy import StorePolicy
 from collectors.custom_map import CustomEntry, CustomMap
+from features.store.policy import StorePolicy
 from forecast.advisor.types import Mode
 from telemetry.errors import ConfigError
 
