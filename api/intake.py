@@ -58,6 +58,7 @@ class Intake:
         self._pushed: list[tuple[Sequence[SampleBatch], asyncio.Future[None]]] = []
         self._pushed_samples = 0
         self._try_again_s = 0.0
+        self._refusal: StoreError | None = None
         self._storing: asyncio.Task[None] | None = None
         # One thread: DuckDB takes one writer, and a slow disk must not stop the loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
@@ -90,8 +91,8 @@ class Intake:
         if self._pushed_samples and self._pushed_samples + count > MAX_PUSHED_SAMPLES:
             raise IntakeBusy(f"{self._pushed_samples} pushed samples wait for the store", mend="Send again in a second")
         loop = asyncio.get_running_loop()
-        if self._failed_in_a_row and loop.time() < self._try_again_s:
-            raise StoreError(self.problem)
+        if self._refusal is not None and loop.time() < self._try_again_s:
+            raise _again(self._refusal)
         done: asyncio.Future[None] = loop.create_future()
         done.add_done_callback(lambda told: told.cancelled() or told.exception())  # the sender may have left meanwhile
         self._pushed.append((batches, done))
@@ -130,17 +131,18 @@ class Intake:
         try:
             if together:
                 self.stored_total += await self._in_thread(self._store.append, together)
-                self.problem, self._failed_in_a_row = "", 0
+                self.problem, self._failed_in_a_row, self._refusal = "", 0, None
             for _, done in pushed:
                 done.set_result(None)
         except Exception as error:  # whatever it is, the samples wait for the next try and the service goes on
             self._note(error)
             self._failed_in_a_row += 1
+            self._refusal = error if isinstance(error, StoreError) else StoreError(self.problem)
             self._try_again_s = asyncio.get_running_loop().time() + self._pause_s()
             self._waiting = batches + self._waiting
             self._drop_oldest()
             for _, done in pushed:
-                done.set_exception(error if isinstance(error, StoreError) else StoreError(self.problem))
+                done.set_exception(_again(self._refusal))
         finally:
             self._storing = None
             if self._pushed:
@@ -192,3 +194,8 @@ class Intake:
             self._store.close()
         except StoreError as error:
             log.error("the store could not be closed well; what it acknowledged is safe: %s", error)
+
+
+def _again(refusal: StoreError) -> StoreError:
+    """The same refusal for another sender; one object raised in several places would gather their tracebacks."""
+    return type(refusal)(refusal.message, mend=refusal.mend)

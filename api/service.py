@@ -14,10 +14,12 @@ from api.accuracy import AccuracyBook
 from api.desk import AdviceDesk
 from api.forecast_worker import ForecastWorker
 from api.intake import Intake
+from api.push import Push
 from api.reads import AccuracyRow, AdviceRecord, Health, History, TargetHealth
 from api.settings import Settings
 from collectors.counters_file import cost_of
 from collectors.scrape import MOST_AHEAD_S
+from collectors.topology.merge import merge
 from features.frame import JobFrame, LinkFrame
 from features.ring import Ring
 from features.transforms.jobs import job_frame, job_views, link_frame
@@ -67,6 +69,7 @@ class Service:
         worker: process that runs the models.
         desk: keeps advice.
         rules: who proposes advice, by name; the built-in ones when None.
+        push: what others send; None when nobody may.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Service:
         worker: ForecastWorker,
         desk: AdviceDesk,
         rules: Mapping[str, Rule] | None = None,
+        push: Push | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -89,6 +93,7 @@ class Service:
         self._worker = worker
         self._desk = desk
         self._rules = rules
+        self._push = push
         self._rules_failing: Mapping[str, str] = {}
         self._book = AccuracyBook()
         self._frames: dict[JobId, JobFrame] = {}
@@ -163,7 +168,7 @@ class Service:
             now_s=now_s,
             jobs=frames,
             links=links if links.links else None,
-            topology=self._source.topology(),
+            topology=self._topology(),
             settings=PredictSettings(
                 horizon_s=chosen.horizon_s,
                 max_age_s=chosen.max_age_s,
@@ -199,11 +204,15 @@ class Service:
             for link in reply.links:
                 self._book.note_link(link)
 
+    def _topology(self) -> Topology:
+        """The wiring as read, and what pushed series add to it."""
+        read = self._source.topology()
+        pushed = self._push.topology() if self._push else Topology()
+        return merge([read, pushed]) if pushed.links else read
+
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as the telemetry shows it."""
-        return ClusterSnapshot(
-            self._clock.now(), tuple(frame.job for frame in self._frames.values()), self._source.topology()
-        )
+        return ClusterSnapshot(self._clock.now(), tuple(frame.job for frame in self._frames.values()), self._topology())
 
     async def _advise(self, now_s: float) -> None:
         chosen = self._settings.advice
@@ -323,10 +332,11 @@ class Service:
 
     def health(self) -> Health:
         """Readiness, sources, own counters."""
-        targets = tuple(self._source.status())
+        targets = (*self._source.status(), *(self._push.status() if self._push else ()))
         reasons = self._reasons(targets)
         counters = {
             **self._counters,
+            **(self._push.counters() if self._push else {}),
             "gpucast_samples_received_total": float(self._intake.samples_total),
             "gpucast_samples_stored_total": float(self._intake.stored_total),
             "gpucast_samples_dropped_total": float(self._intake.dropped_total),

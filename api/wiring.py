@@ -23,6 +23,7 @@ from api.http.app import create_app
 from api.http.settings import HttpSettings
 from api.intake import Intake
 from api.plugins import SIMULATOR, Plugins, find_plugins
+from api.push import Push
 from api.schedulers import Schedulers
 from api.service import Service
 from api.settings import Settings, custom_map
@@ -84,6 +85,7 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         if settings.prometheus.url
         else ExporterSource(settings.scrape, intake.take, clock, schedulers, collectives, custom)
     )
+    push = Push(intake, clock.now, schedulers.ownership)
     desk = AdviceDesk(chosen, settings.advice.modes)
     service = Service(
         settings,
@@ -94,8 +96,10 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         worker=ForecastWorker(),
         desk=desk,
         rules=plugins.rules(),
+        push=push,
     )
-    app = create_app(service, settings=HttpSettings(mode=desk.mode, backend=desk.backend_name, plugins=plugins.found))
+    http = HttpSettings(mode=desk.mode, backend=desk.backend_name, plugins=plugins.found)
+    app = create_app(service, settings=http, push=push)
     return Built(service, app, settings)
 
 

@@ -8,6 +8,7 @@
     ├── DataError              data inside the service breaks a law
     │   ├── SchemaError        wrong columns, shapes or types
     │   ├── StoreError         the sample store cannot be opened, read or written
+    │   │   └── StoreFull      its disk has no room
     │   └── LeakError          something would read later than its cutoff
     ├── ModelError
     │   ├── NotFitted
@@ -85,6 +86,10 @@ class SchemaError(DataError):
 
 class StoreError(DataError):
     """The sample store cannot be opened, read or written."""
+
+
+class StoreFull(StoreError):
+    """The disk of the sample store has no room; reads go on."""
 
 
 class LeakError(DataError):

@@ -22,6 +22,7 @@ from telemetry.errors import (
     BackendUnreachable,
     GpucastError,
     StoreError,
+    StoreFull,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -32,6 +33,7 @@ _STATUS_OF: tuple[tuple[type[GpucastError], int, str], ...] = (
     (BackendRefused, 409, "backend-refused"),
     (BackendUnreachable, 502, "backend-unreachable"),
     (AdviceError, 409, "advice-conflict"),
+    (StoreFull, 507, "store-full"),
     (StoreError, 503, "store-unavailable"),
 )
 

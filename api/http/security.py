@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -29,12 +30,21 @@ class GuardMiddleware:
         app: what to guard.
         allowed_hosts: names accepted in ``Host``; None accepts any.
         max_body_bytes: largest request body.
+        larger: path -> largest body there, where it is another.
     """
 
-    def __init__(self, app: ASGIApp, *, allowed_hosts: frozenset[str] | None, max_body_bytes: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        allowed_hosts: frozenset[str] | None,
+        max_body_bytes: int,
+        larger: Mapping[str, int] | None = None,
+    ) -> None:
         self.app = app
         self.allowed_hosts = allowed_hosts
         self.max_body_bytes = max_body_bytes
+        self.larger = dict(larger or {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Guard one request."""
@@ -42,14 +52,15 @@ class GuardMiddleware:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = self._refusal(str(scope["method"]), headers)
+        limit = self.larger.get(str(scope["path"]), self.max_body_bytes)
+        refusal = self._refusal(str(scope["method"]), headers, limit)
         if refusal:
             status, slug, detail = refusal
             await problem_response(Problem(status, slug, detail), str(scope["path"]))(scope, receive, send)
             return
-        await self.app(scope, self._capped(receive), _with_headers(send))
+        await self.app(scope, _capped(receive, limit), _with_headers(send))
 
-    def _refusal(self, method: str, headers: Headers) -> tuple[int, str, str] | None:
+    def _refusal(self, method: str, headers: Headers, limit: int) -> tuple[int, str, str] | None:
         host = headers.get("host", "")
         if self.allowed_hosts is not None and _host_or_empty(host) not in self.allowed_hosts:
             mend = "Use http://127.0.0.1 or http://localhost, or add the name to the allowed hosts."
@@ -58,27 +69,29 @@ class GuardMiddleware:
         if method not in _SAFE_METHODS and origin is not None and urlsplit(origin).netloc != host:
             return 403, "foreign-origin", "A page of another site may not change anything here."
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.max_body_bytes:
-            return 413, "body-too-large", self._too_large()
+        if not length.isdigit() or int(length) > limit:
+            return 413, "body-too-large", _too_large(limit)
         return None
 
-    def _too_large(self) -> str:
-        return f"The body is larger than {self.max_body_bytes} bytes, the most this service reads."
 
-    def _capped(self, receive: Receive) -> Receive:
-        """A body without a declared length is counted as it arrives."""
-        seen = 0
+def _too_large(limit: int) -> str:
+    return f"The body is larger than {limit} bytes, the most this service reads here."
 
-        async def capped() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self.max_body_bytes:
-                # The framework passes its own exception through while it reads a body; others become a 400.
-                raise HTTPException(413, self._too_large())
-            return message
 
-        return capped
+def _capped(receive: Receive, limit: int) -> Receive:
+    """A body without a declared length is counted as it arrives."""
+    seen = 0
+
+    async def capped() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > limit:
+            # The framework passes its own exception through while it reads a body; others become a 400.
+            raise HTTPException(413, _too_large(limit))
+        return message
+
+    return capped
 
 
 def _host_or_empty(authority: str) -> str:

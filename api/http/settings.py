@@ -27,7 +27,9 @@ class HttpSettings:
     Args:
         allowed_hosts: names accepted in the ``Host`` header, without port; None accepts any (only for a service that
             is bound to an outside address on purpose).
-        max_body_bytes: largest request body; no v1 route needs a large one.
+        max_body_bytes: largest request body of most routes.
+        max_write_bytes: largest body of a remote write request, packed.
+        max_steps_bytes: largest body of reported steps.
         mode: the highest mode set for any kind of action, shown in the page's top bar.
         backend: name of the backend that would act, shown beside the mode.
         version: version of the build, for ``gpucast_build_info`` and ``/v1/health``.
@@ -37,6 +39,8 @@ class HttpSettings:
 
     allowed_hosts: frozenset[str] | None = LOOPBACK_HOSTS
     max_body_bytes: int = 64 * 1024
+    max_write_bytes: int = 16 * 1024**2
+    max_steps_bytes: int = 4 * 1024**2
     mode: Mode = Mode.RECOMMEND
     backend: str = "dry_run"
     version: str = ""

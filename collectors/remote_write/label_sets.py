@@ -18,7 +18,7 @@ from collectors.remote_write.wire import Malformed
 from collectors.series_map import SeriesMapper
 from collectors.wiring import CAPACITY_METRIC, Wiring, wiring_of_labels
 from telemetry.catalogue import NODE_NAME_FIELD, UPLINK_FIELD, Level, Metric, Source
-from telemetry.ids import LinkId, SeriesKey
+from telemetry.ids import GpuId, LinkId, SeriesKey
 
 MAX_LABEL_SETS = 300_000
 MAX_UNKNOWN = 1_000_000
@@ -114,6 +114,10 @@ class LabelSets:
         self._parts: dict[str, int] = {}
         self.faults.clear()
         self.generation += 1
+
+    def take_indices(self) -> list[tuple[GpuId, int]]:
+        """(device, index on its host) of the label sets seen for the first time since the last call."""
+        return self._mapper.take_indices()
 
     @property
     def n_keys(self) -> int:

@@ -21,7 +21,7 @@ from collectors.remote_write.protobuf import Decoded, SymbolTable, decode_v1, de
 from collectors.remote_write.snappy import unpack
 from collectors.wiring import Wiring
 from telemetry.catalogue import ACTIVE_PORT_STATE
-from telemetry.ids import LinkId
+from telemetry.ids import GpuId, LinkId
 from telemetry.samples import CodeArray, Finding, FloatArray, Problem, Reason, SampleBatch, Sighting
 
 MIB = 1024**2
@@ -138,6 +138,10 @@ class Receiver:
     def nics(self) -> set[LinkId]:
         """Host ports that have sent samples."""
         return self._sets.nics
+
+    def take_indices(self) -> list[tuple[GpuId, int]]:
+        """(device, index on its host) told by label sets that are seen for the first time since the last call."""
+        return self._sets.take_indices()
 
     def take(self, body: bytes, message: Message, received_s: float) -> Received:
         """What a body holds.

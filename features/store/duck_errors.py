@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import duckdb
 
-from telemetry.errors import StoreError
+from telemetry.errors import StoreError, StoreFull
 
 _HOLDER = re.compile(r"held in .*?\(PID (\d+)\)")
 _CORRUPT = (
@@ -21,7 +21,10 @@ _CORRUPT = (
     "serialization error",
     "wal file",
 )
-_FULL = ("no space left", "file too large", "disk quota", "could not write", "out of memory")
+_FULL = ("no space left", "file too large", "disk quota", "could not write")
+_CANNOT_WRITE = ("out of memory",)
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -36,7 +39,8 @@ def translated(name: str) -> Iterator[None]:
     except duckdb.Error as error:
         raise _store_error(name, str(error)) from error
     except OSError as error:
-        raise StoreError(f"{name}: {error.filename or ''} {error.strerror}", mend=_os_mend(error)) from error
+        kind = StoreFull if error.errno in _NO_ROOM else StoreError
+        raise kind(f"{name}: {error.filename or ''} {error.strerror}", mend=_os_mend(error)) from error
 
 
 def _store_error(name: str, text: str) -> StoreError:
@@ -49,8 +53,9 @@ def _store_error(name: str, text: str) -> StoreError:
         return StoreError(
             f"{name} was written by another DuckDB version", mend="Install the DuckDB that wrote it, or move it away"
         )
-    if any(word in lower for word in _FULL):
-        return StoreError(
+    if any(word in lower for word in (*_FULL, *_CANNOT_WRITE)):
+        kind = StoreFull if any(word in lower for word in _FULL) else StoreError
+        return kind(
             f"{name} cannot be written: {_first_line(text)}",
             mend="Free disk space, or name another folder with --data-dir",
         )
@@ -71,7 +76,7 @@ def _first_line(text: str) -> str:
 
 
 def _os_mend(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in _NO_ROOM:
         return "Free disk space, or name another folder"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "Give this user the right to write there, or name another folder"

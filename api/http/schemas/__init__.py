@@ -40,6 +40,7 @@ from api.http.schemas.jobs import (
     PhaseSpan,
 )
 from api.http.schemas.links import CauseOut, LinkCongestion, LinkList, LinkSummary
+from api.http.schemas.push import StepIn, StepsOut
 
 __all__ = [
     "Absent",
@@ -77,5 +78,7 @@ __all__ = [
     "ReceiptOut",
     "Rfc3339",
     "SkillOut",
+    "StepIn",
+    "StepsOut",
     "TargetOut",
 ]
