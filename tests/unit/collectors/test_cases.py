@@ -13,6 +13,17 @@ from collectors.entities import Place
 from collectors.exposition import PageParser
 from collectors.fields import FieldMapper
 from collectors.series_map import SeriesMapper
+from features.ring import Ring
+from features.transforms.devices import (
+    activity_by_device,
+    energy_power_watts,
+    idle_devices,
+    known_devices,
+    sum_per_node,
+)
+from features.transforms.jobs import FRAME_METRICS
+from features.transforms.xid import active_codes, last_event, xid_events
+from telemetry.catalogue import BY_FIELD, BY_NAME, Kind
 from telemetry.ids import GpuId, JobId
 from telemetry.samples import Problem, Reason, SampleBatch, validate_batch
 
@@ -113,6 +124,15 @@ def test_03_a_declared_counter_that_is_a_rate(case):
     workloads = {s.workload for s in batch.sightings if s.job is not None}
     assert workloads == {"team-a/train-0/main"}
     assert len({s.gpu for s in batch.sightings}) == 1
+    assert nvlink[-1] == 0.0
+    assert np.nanmax(nvlink) == pytest.approx(157911040000)
+    declared = json.loads(case("03", "metadata.json"))["data"]
+    for field in declared:
+        assert {entry["type"] for entry in declared[field]} == {"counter"}
+        assert BY_FIELD[field][0].kind is Kind.RATE
+    assert pcie == [float(v) for s in answer_of(case("03", "query_range.json")).series[1:] for v in s.value]
+    assert {key.metric for key in batch.keys} == {"gpu_nvlink_bytes_per_s", "gpu_pcie_tx_bytes_per_s"}
+    assert BY_NAME["gpu_pcie_tx_bytes_per_s"].sources[0].field == "DCGM_FI_PROF_PCIE_TX_BYTES"
 
 
 def test_04_exported_labels_name_the_user(case):
@@ -179,6 +199,41 @@ def test_07_mig_cards_count_once_and_instances_apart(case):
     assert memory == {"0": 12524, "1": 61000}
     assert len({s.gpu for s in before.sightings}) == 5
     assert len({s.gpu.card for s in before.sightings}) == 2
+    ring = Ring(1000.0)
+    for t in (0, 60):
+        ring.append(from_page(case("07", f"scrape_t{t}.prom"), 1000.0 + t))
+    powers = energy_power_watts(ring, 1060.0, 60.0)
+    assert sum_per_node(powers) == {"node-d1": pytest.approx(550, abs=2)}
+    assert len(ring.keys(["gpu_energy_joules_total"])) == 2
+    active_now = activity_by_device(ring, 1060.0, 60.0)
+    assert {gpu.mig for gpu in idle_devices(active_now)} == {"8", "11"}
+    assert len(known_devices(ring)) == 5
+
+
+def test_08_an_xid_is_an_event_and_its_window_count_falls(case):
+    batch = from_answer(case("08", "query_range.json"))
+    assert {key.entity for key in batch.keys} == {"node-a1:GPU-a0000001-0000-4000-8000-000000000001"}
+    (codes,) = values(batch, "gpu_xid_last_code").values()
+    assert len(codes) == 60
+    assert set(codes) == {0.0, 31.0, 43.0}
+    ring = Ring(1e5)
+    ring.append(batch)
+    end_s = 1767229140.0
+    code, count_ = (
+        ring.read(ring.keys([metric]), end_s, 1e5)[0] for metric in ("gpu_xid_last_code", "gpu_xid_window_count")
+    )
+    events = xid_events(code, count_)
+    assert [(e.code, e.at_s) for e in events] == [(31, 1767225900.0), (31, 1767226800.0), (43, 1767228060.0)]
+    assert [e.code for e in xid_events(code)] == [31, 43]
+    newest = last_event(events, end_s)
+    assert newest is not None
+    assert (newest.code, end_s - newest.at_s, active_codes(events, end_s)) == (43, 1080.0, [])
+    for at_s in (1767226200.0, 1767226799.0, 1767227100.0, 1767228059.0):
+        assert 31 not in active_codes(events, at_s)
+    assert bool((np.diff(count_.value) < 0).any())
+    assert BY_NAME["gpu_xid_window_count"].kind is Kind.WINDOW_COUNT
+    assert BY_NAME["gpu_xid_last_code"].kind is Kind.LAST_CODE
+    assert not {"gpu_xid_last_code", "gpu_xid_window_count"} & set(FRAME_METRICS)
 
 
 def test_09_one_line_per_slurm_job(case):
