@@ -703,6 +703,25 @@ _ROWS: tuple[Metric, ...] = (
         meaning="received, from port_rx_bytes_total",
     ),
     Metric(
+        "job_disk_read_bytes_per_s",
+        "bytes per second",
+        Kind.RATE,
+        Level.JOB,
+        (),
+        meaning="read by the job's hosts from disks and network shares",
+    ),
+    Metric(
+        "job_disk_write_bytes_per_s",
+        "bytes per second",
+        Kind.RATE,
+        Level.JOB,
+        (),
+        meaning="written by the job's hosts to disks and network shares",
+    ),
+    Metric(
+        "job_cpu_busy_ratio", "ratio", Kind.GAUGE, Level.JOB, (), high=1.0, meaning="processor use of the job's hosts"
+    ),
+    Metric(
         "job_fabric_tx_bytes_per_s",
         "bytes per second",
         Kind.RATE,

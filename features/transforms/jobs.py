@@ -16,6 +16,7 @@ from features.store.base import Reader, Series
 from features.transforms.counters import rates_on_grid
 from features.transforms.frozen import frozen_fields, frozen_notes, without_frozen
 from features.transforms.grid import drop_stale_runs, to_grid
+from features.transforms.hosts import host_rows
 from features.transforms.job_views import OVER_AFTER_S, host_shares, job_views
 from features.transforms.links import (
     RX_COUNTER,
@@ -130,6 +131,19 @@ def job_frame(
         capacity = read_capacities(reader, [ports[i].entity for i in mine], as_of_s)
         part = np.array([shares.get(_node(ports[i]), 1.0) for i in mine])
         highs.append(float(np.nan_to_num((capacity * part).sum(), nan=np.inf)))
+    for name, row in host_rows(
+        reader,
+        job.nodes,
+        shares,
+        as_of_s=as_of_s,
+        span_s=span_s,
+        step_s=step_s,
+        end_s=end_s,
+        n_points=n_points,
+    ).items():
+        totals.append(row)
+        names.append(name)
+        highs.append(_high(name))
     rows = np.array(totals) if totals else np.empty((0, n_points))
     rows = np.minimum(rows, np.array(highs)[:, None]) if totals else rows
     group = np.zeros(len(keys), np.int32)
