@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePath
 
 from collectors.nccl.inspector import InspectorRecord
@@ -110,6 +111,7 @@ class Roll:
         return tuple(sorted(found, key=lambda view: view.id))
 
 
+@lru_cache(maxsize=4096)
 def job_of(path: str) -> JobId | None:
     """The Slurm job that a dump folder's name tells."""
     for part in reversed(PurePath(path).parts):

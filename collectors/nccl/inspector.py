@@ -6,7 +6,7 @@ Bandwidths are worked out again from size and time (``collectors.nccl.bandwidth`
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -36,6 +36,9 @@ class Timing(StrEnum):
     COLLECTIVE_CPU = "collective_cpu"
     """From enqueue to return on the host: says nothing about the transfer."""
     UNKNOWN = "unknown"
+
+
+_TIMINGS = {timing.value: timing for timing in Timing}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,11 @@ class InspectorRecord:
     pid: int
     printed_algbw_gbs: float | None = None
     printed_busbw_gbs: float | None = None
+    why_excluded: str = field(init=False, default="")
+    """Why it counts in no statistic, as a sentence; empty for a good record."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "why_excluded", self._judge())
 
     @property
     def at_s(self) -> float:
@@ -99,9 +107,7 @@ class InspectorRecord:
         factor, algbw = bus_factor(self.operation, self.n_ranks, self.peer is not None), self.algbw_bytes_per_s
         return None if factor is None or algbw is None else algbw * factor
 
-    @property
-    def why_excluded(self) -> str:
-        """Why it counts in no statistic, as a sentence; empty for a good record."""
+    def _judge(self) -> str:
         if not self.exec_time_us:
             return "no time was measured (0 microseconds)"
         if self.timing is Timing.COLLECTIVE_CPU:
@@ -250,7 +256,7 @@ def _text(value: object, absent: str) -> str:
 
 
 def _timing(value: object) -> Timing:
-    return Timing(value) if isinstance(value, str) and value in tuple(Timing) else Timing.UNKNOWN
+    return _TIMINGS.get(value, Timing.UNKNOWN) if isinstance(value, str) else Timing.UNKNOWN
 
 
 def _printed(value: object) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,15 +33,15 @@ Row = tuple[SeriesKey, float, float | None]
 
 def rows_of_record(record: InspectorRecord, name: str) -> list[Row]:
     """One rank's samples: its time, and for a Send or Recv all there is to know of it."""
-    whole = CollectiveId(CommunicatorId(name, record.communicator.hash), record.operation, str(record.rank))
-    entity, at_s, usable = str(whole), record.at_s, not record.why_excluded
+    entity = _member(name, record.communicator.hash, record.operation, record.rank)
+    at_s, usable = record.at_s, not record.why_excluded
     time_s = record.exec_time_us / 1e6 if usable else None
-    rows: list[Row] = [(SeriesKey("nccl_rank_exec_time_s", entity), at_s, time_s)]
+    rows: list[Row] = [(_key("nccl_rank_exec_time_s", entity), at_s, time_s)]
     if record.peer is not None:
         rows += _bandwidths(
             entity, at_s, record.busbw_bytes_per_s if usable else None, record.algbw_bytes_per_s if usable else None
         )
-        rows.append((SeriesKey("nccl_message_bytes", entity), at_s, float(record.total_bytes)))
+        rows.append((_key("nccl_message_bytes", entity), at_s, float(record.total_bytes)))
     return rows
 
 
@@ -48,12 +49,12 @@ def rows_of_collective(one: Collective) -> list[Row]:
     """A collective's samples, by its slowest rank."""
     entity = str(one.id)
     rows: list[Row] = [
-        (SeriesKey("nccl_exec_time_s", entity), one.at_s, one.exec_time_s),
-        (SeriesKey("nccl_message_bytes", entity), one.at_s, float(one.total_bytes)),
+        (_key("nccl_exec_time_s", entity), one.at_s, one.exec_time_s),
+        (_key("nccl_message_bytes", entity), one.at_s, float(one.total_bytes)),
         *_bandwidths(entity, one.at_s, one.busbw_bytes_per_s, one.algbw_bytes_per_s),
     ]
     if one.lag_s is not None:
-        rows.append((SeriesKey("nccl_straggler_lag_s", entity), one.at_s, one.lag_s))
+        rows.append((_key("nccl_straggler_lag_s", entity), one.at_s, one.lag_s))
     return rows
 
 
@@ -116,10 +117,21 @@ class BatchMaker:
         )
 
 
+@lru_cache(maxsize=65_536)
+def _member(name: str, number: str, operation: str, rank: int) -> str:
+    return str(CollectiveId(CommunicatorId(name, number), operation, str(rank)))
+
+
+@lru_cache(maxsize=262_144)
+def _key(metric: str, entity: str) -> SeriesKey:
+    """The same object for the same series: a record then costs a look-up."""
+    return SeriesKey(metric, entity)
+
+
 def _bandwidths(entity: str, at_s: float, busbw: float | None, algbw: float | None) -> list[Row]:
     return [
-        (SeriesKey("nccl_busbw_bytes_per_s", entity), at_s, busbw or None),
-        (SeriesKey("nccl_algbw_bytes_per_s", entity), at_s, algbw or None),
+        (_key("nccl_busbw_bytes_per_s", entity), at_s, busbw or None),
+        (_key("nccl_algbw_bytes_per_s", entity), at_s, algbw or None),
     ]
 
 
