@@ -97,7 +97,7 @@ class _Job:
     newest_at_s: float = -math.inf
     newest_rank: int = -1
     seen: OrderedDict[int, float] = field(default_factory=OrderedDict)
-    checkpoints: OrderedDict[tuple[float, float], None] = field(default_factory=OrderedDict)
+    checkpoints: OrderedDict[tuple[float, float | None], None] = field(default_factory=OrderedDict)
 
 
 def read_reports(body: bytes, received_s: float, rules: OwnerRules | None = None) -> tuple[list[StepReport], list[str]]:
@@ -261,10 +261,12 @@ class StepBook:
             job = self._job(report, received_s)
             if report.rank != job.lead:
                 other_ranks += 1
-            elif self._is_news(job, report):
-                kept.setdefault(report.job, []).append(report)
-            else:
+                continue
+            news = _news(job, report)
+            if news is None:
                 duplicates += 1
+            else:
+                kept.setdefault(report.job, []).append(news)
         return StepsTaken(
             batches=tuple(self._batch(self._jobs[job].keys, group, received_s) for job, group in kept.items()),
             accepted=len(reports) - duplicates,
@@ -286,24 +288,6 @@ class StepBook:
             job.lead, job.lead_said_s = report.rank, received_s
         return job
 
-    def _is_news(self, job: _Job, report: StepReport) -> bool:
-        """Whether a report tells what is not known yet; takes note of it."""
-        if report.step is None:
-            moment = (report.at_s, report.checkpoint or 0.0)
-            news = moment not in job.checkpoints
-            job.checkpoints[moment] = None
-            _forget_oldest(job.checkpoints)
-            return news
-        if report.step in job.seen and not _starts_again(job, report):
-            return False
-        if report.at_s >= job.newest_at_s:
-            if report.step < job.newest_step:
-                job.seen.clear()
-            job.newest_step, job.newest_at_s, job.newest_rank = report.step, report.at_s, report.rank
-        job.seen[report.step] = report.at_s
-        _forget_oldest(job.seen)
-        return True
-
     def _batch(self, keys: tuple[SeriesKey, ...], reports: Sequence[StepReport], received_s: float) -> SampleBatch:
         rows: dict[tuple[int, float], float] = {}
         for report in reports:
@@ -322,6 +306,36 @@ class StepBook:
             source=_SOURCE,
             received_s=received_s,
         )
+
+
+def _news(job: _Job, report: StepReport) -> StepReport | None:
+    """What a report tells that is not known yet, None when nothing; takes note of it.
+
+    A checkpoint is told once more with a step that is known already: then only the checkpoint is news.
+    """
+    fresh_step = report.step is not None and _is_fresh_step(job, report)
+    moment = (report.at_s, report.checkpoint)
+    fresh_checkpoint = report.checkpoint is not None and moment not in job.checkpoints
+    if fresh_checkpoint:
+        job.checkpoints[moment] = None
+        _forget_oldest(job.checkpoints)
+    if fresh_step:
+        return report
+    alone = StepReport(report.job, report.rank, report.at_s, checkpoint=report.checkpoint)
+    return alone if fresh_checkpoint else None
+
+
+def _is_fresh_step(job: _Job, report: StepReport) -> bool:
+    assert report.step is not None
+    if report.step in job.seen and not _starts_again(job, report):
+        return False
+    if report.at_s >= job.newest_at_s:
+        if report.step < job.newest_step:
+            job.seen.clear()
+        job.newest_step, job.newest_at_s, job.newest_rank = report.step, report.at_s, report.rank
+    job.seen[report.step] = report.at_s
+    _forget_oldest(job.seen)
+    return True
 
 
 def _starts_again(job: _Job, report: StepReport) -> bool:

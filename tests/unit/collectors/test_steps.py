@@ -147,6 +147,13 @@ def test_checkpoints_come_alone_and_once(book: StepBook):
     assert (stored(taken, "job_checkpoint_flag"), taken.duplicates) == ([(1.0, 1.0), (9.0, 0.0)], 1)
 
 
+def test_a_checkpoint_told_with_a_known_step_is_news_of_the_checkpoint_alone(book: StepBook):
+    send(book, step(1))
+    taken = send(book, step(1, at_s=AT + 1.5, checkpoint="begin"))
+    assert (stored(taken), stored(taken, "job_checkpoint_flag")) == ([], [(1.5, 1.0)])
+    assert send(book, step(1, at_s=AT + 1.5, checkpoint="begin")).duplicates == 1
+
+
 @pytest.mark.parametrize("loss", ["nan", "NaN", "inf", "-Infinity"])
 def test_a_loss_that_is_no_number_is_missing_with_a_reason(book: StepBook, loss: str):
     """It is news, but no value."""
