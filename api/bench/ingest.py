@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.bench.ingest_http import AT_ONCE_S, measure, rows_of
 from api.bench.result import BenchResult, Row
 from collectors.exposition import PageParser
 from collectors.fields import FieldMapper
@@ -33,21 +34,27 @@ _N_PAGES_REFERENCE = 40
 _PAGES_PER_APPEND = 60
 """The service appends what a second or so of scraping brought; 60 pages are 60 targets at 1 Hz."""
 _N_PARTS = 8
+_N_VARIANTS = 3
+"""Of a node's page over HTTP: each scrape sees other values than the one before."""
+_HTTP_NODES = 1250
+"""10,000 GPUs."""
+_PEAK_NODES = 125
 _FIRST_AT_S = 1_767_225_600.0
 _SEED = 20260101
 _VERSION = "1"
 
 
 def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchResult:
-    """Tasks ``parse`` and ``page-to-store``, models ``gpucast`` and ``prometheus_client``.
+    """Tasks ``parse`` and ``page-to-store``, models ``gpucast`` and ``prometheus_client``; then the whole way over HTTP.
 
     Args:
         data: not used; the pages are made here, seeded, so that the figure is about the code and not the recording.
         progress: told what is going on, a line at a time.
-        quick: a quarter of the pages, for a first look.
+        quick: a quarter of the pages and a tenth of the nodes, for a first look.
 
     The figure is the median over equal parts of the run, the interval its 2.5 and 97.5 percentiles; CPU time is that
-    of this process, all threads.
+    of this process, all threads. ``http-to-store`` and ``http-peak`` are one run each, with the pages served by another
+    process on the same machine whose CPU time is not counted.
     """
     del data
     n_pages = _N_PAGES // 4 if quick else _N_PAGES
@@ -63,6 +70,7 @@ def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchR
     rows.append(_row("page-to-store", "gpucast", _store_gpucast(pages)))
     progress("page to store with prometheus_client")
     rows.append(_row("page-to-store", "prometheus_client", _store_reference(few)))
+    rows += _over_http(pages[:_N_VARIANTS], progress, _HTTP_NODES // 10 if quick else _HTTP_NODES)
     digest = hashlib.sha256(f"ingest {_VERSION} {_SEED}".encode() + b"".join(pages)).hexdigest()
     ratio = rows[0].value / rows[1].value
     notes = (
@@ -72,11 +80,19 @@ def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchR
     return BenchResult("ingest", digest, tuple(rows), notes)
 
 
+def _over_http(pages: Sequence[bytes], progress: Progress, n_nodes: int) -> list[Row]:
+    """The real way over loopback HTTP: at one page a second from each node, and as fast as it goes."""
+    progress(f"{n_nodes} nodes ({n_nodes * _N_GPUS} GPUs) over HTTP to the store, once a second")
+    rows = rows_of(measure(pages, n_nodes), "http-to-store")
+    progress(f"{_PEAK_NODES} nodes over HTTP to the store, as fast as it goes")
+    return rows + rows_of(measure(pages, _PEAK_NODES, interval_s=AT_ONCE_S), "http-peak")
+
+
 def make_pages(n_pages: int, seed: int) -> list[bytes]:
     """Pages of one target as dcgm-exporter prints them; integers for integer fields, six decimals for others."""
-    metrics = [m for m in METRICS if m.sources and m.level in (Level.GPU, Level.DEVICE)][:_N_FAMILIES]
-    rng = np.random.default_rng(seed)
     labels = [_labels(gpu) for gpu in range(_N_GPUS)]
+    metrics = [m for m in METRICS if m.level in (Level.GPU, Level.DEVICE) and _is_read(m)][:_N_FAMILIES]
+    rng = np.random.default_rng(seed)
     pages: list[bytes] = []
     for _ in range(n_pages):
         parts: list[str] = []
@@ -86,6 +102,11 @@ def make_pages(n_pages: int, seed: int) -> list[bytes]:
             parts += [f"{field}{{{label}}} {_number(metric, rng)}\n" for label in labels]
         pages.append("".join(parts).encode())
     return pages
+
+
+def _is_read(metric: Metric) -> bool:
+    """Whether the metric's first field is read from a page of this kind of exporter; some belong to others."""
+    return bool(metric.sources) and not metric.sources[0].only
 
 
 def _labels(gpu: int) -> str:

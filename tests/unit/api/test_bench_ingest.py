@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.bench import ingest
+from api.bench.ingest_http import measure, rows_of
 from collectors.exposition import PageParser
 
 
@@ -15,6 +16,7 @@ from collectors.exposition import PageParser
 def small(monkeypatch):
     monkeypatch.setattr(ingest, "_N_PAGES", 16)
     monkeypatch.setattr(ingest, "_N_PAGES_REFERENCE", 8)
+    monkeypatch.setattr(ingest, "_over_http", lambda *_: [])
 
 
 def test_every_task_is_run_by_both(small):
@@ -40,3 +42,13 @@ def test_pages_are_seeded_valid_and_change_from_one_to_the_next():
     assert then.layout is ours.layout
     assert len(first) != len(second)
     assert (ours.value != then.value).mean() > 0.9
+
+
+def test_over_http_every_node_is_read_and_stored():
+    """Each node is read again and again, every sample under the node's own name, and the figures are those counted."""
+    run = measure(ingest.make_pages(3, 7), 4, interval_s=0.2, measured_s=1.5, warm_up_s=0.2)
+    assert run.series == 4 * 8 * 20
+    assert run.samples == run.reads * 8 * 20 > 0
+    assert {row.metric: row.value for row in rows_of(run, "t")}["samples_per_s"] == run.samples / run.wall_s
+    assert run.cpu_s > 0
+    assert run.rss_bytes > 0
