@@ -28,6 +28,8 @@ from models.trial import Trial, ask, try_candidates
 __all__ = ["INSUFFICIENT_HISTORY", "OK", "Served", "ServedForecast", "default_candidates", "fleet_candidates"]
 
 FEW_OWNERS = 8
+LEAST_SKILL = 1e-9
+"""A candidate that only says what persistence says has skill 0 up to rounding."""
 NAMED_WEIGHT = 0.15
 """A candidate with less weight than this is not named as part of the model."""
 
@@ -100,7 +102,7 @@ class Served:
         heard = np.where(alike[:, :, None], trial.truth, np.nan)
         served, shown = calibrate_both(blend(now, trial.weight, bucket), trial.blended, heard, classes, bucket, owner)
         naive, plain = served, shown
-        if not ((trial.skill > 0) & (present >= POINTS_BEFORE_AN_ORIGIN)).all():
+        if not ((trial.skill > LEAST_SKILL) & (present >= POINTS_BEFORE_AN_ORIGIN)).all():
             naive, plain = calibrate_both(now[0], trial.past[:, 0], heard, classes, bucket, owner)
         return _gate(asked, context, (served, shown), (naive, plain), trial, present, needed)
 
@@ -174,7 +176,7 @@ def _gate(
     """
     constant = _constant(context.values)
     short = (present < needed) & ~constant
-    use = (trial.skill > 0) & ~constant & (present >= POINTS_BEFORE_AN_ORIGIN)
+    use = (trial.skill > LEAST_SKILL) & ~constant & (present >= POINTS_BEFORE_AN_ORIGIN)
     values = np.where(use[:, None, None], served[0], naive[0])
     values = np.where(constant[:, None, None], last_observed(context.values)[:, None, None], values)
     shown = np.where(use[None, :, None, None], served[1], naive[1])

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.frame import Context
+from models.period_best import LEAST_CYCLES, LEAST_SAMPLES, best_of
 from models.period_comb import FineAcf
-from models.period_vote import LEAST_CYCLES, LEAST_SAMPLES, Evidence, best_of, gather
+from models.period_vote import Evidence, gather
 from models.period_voters import LEAST_POINTS, Voters, active_rows, voters_of
 
 __all__ = ["LEAST_POINTS", "PeriodFinding", "Repeat", "active_rows", "detect_periods", "find_repeats"]

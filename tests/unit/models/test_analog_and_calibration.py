@@ -12,6 +12,7 @@ from models.conformal import calibrate, lead_buckets, stretch_factors
 from models.metrics import HIGH80, HIGH95, LOW80, LOW95, inside, quantile_loss
 from models.persistence import Persistence
 from models.quantiles import LEVEL_ARRAY, MEDIAN
+from models.regime import quiet_moments
 from models.rolling import past_origins, past_truth
 
 
@@ -118,3 +119,64 @@ def test_calibrated_keeps_the_median() -> None:
     inner = Analog()
     plain, calibrated = inner.predict(context, 12), Calibrated(inner).predict(context, 12)
     np.testing.assert_allclose(plain[..., MEDIAN], calibrated[..., MEDIAN])
+
+
+def test_a_short_context_has_an_origin_whose_horizon_was_seen() -> None:
+    """A horizon of half the context leaves an origin that was followed by nine tenths of it at least."""
+    for points in (40, 41, 80, 120, 160):
+        horizon = points // 2
+        assert points - min(past_origins(points, horizon, 6)) >= 0.9 * horizon
+
+
+def test_origins_of_a_long_context_are_spread() -> None:
+    """With a short horizon the origins reach back over the later two fifths, not only over the newest points."""
+    columns = past_origins(512, 12, 6)
+    assert len(columns) == 6
+    assert max(columns) - min(columns) > 150
+
+
+def test_a_class_with_little_evidence_borrows_from_its_job() -> None:
+    """One row per metric and a few origins: a job whose intervals were all too narrow gets wider ones in every class."""
+    random = np.random.default_rng(7)
+    normal = np.quantile(np.random.default_rng(8).normal(size=20_000), LEVEL_ARRAY)
+    past = np.broadcast_to(0.5 * normal, (3, 16, 24, len(LEVEL_ARRAY))).copy()
+    truth = random.normal(size=(3, 16, 24))
+    classes = np.arange(16)
+    alone = stretch_factors(past, truth, classes, np.arange(16))
+    shared = stretch_factors(past, truth, classes, np.zeros(16, np.intp))
+    assert (shared > 1.3).all()
+    assert alone.mean() < shared.mean()
+
+
+def test_another_jobs_errors_do_not_spread() -> None:
+    """What one job missed widens no interval of the other."""
+    random = np.random.default_rng(9)
+    normal = np.quantile(np.random.default_rng(8).normal(size=20_000), LEVEL_ARRAY)
+    past = np.broadcast_to(normal, (4, 16, 24, len(LEVEL_ARRAY))).copy()
+    truth = random.normal(size=(4, 16, 24))
+    owner = np.repeat([0, 1], 8)
+    before = stretch_factors(past, truth, np.arange(16), owner)
+    truth[:, :8] *= 5.0
+    after = stretch_factors(past, truth, np.arange(16), owner)
+    np.testing.assert_array_equal(before[8:], after[8:])
+    assert (after[:8] > before[:8]).all()
+
+
+def test_one_unusual_moment_does_not_set_the_spread_of_a_job() -> None:
+    """One past origin in six that all rows missed by far stretches less than if every origin were missed so."""
+    random = np.random.default_rng(10)
+    normal = np.quantile(np.random.default_rng(8).normal(size=20_000), LEVEL_ARRAY)
+    past = np.broadcast_to(normal, (6, 8, 24, len(LEVEL_ARRAY))).copy()
+    truth = random.normal(size=(6, 8, 24))
+    truth[0] *= 20.0
+    once = stretch_factors(past, truth, np.arange(8))
+    truth[1:] *= 20.0
+    always = stretch_factors(past, truth, np.arange(8))
+    assert (once < 2.0).all()
+    assert (always > 2.5).all()
+
+
+def test_a_row_too_short_to_be_quiet_is_not() -> None:
+    """Fewer points than quiet asks for are no quiet moment, and no error."""
+    for points in range(8):
+        assert not quiet_moments(np.zeros((2, points))).any()

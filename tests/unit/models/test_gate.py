@@ -198,3 +198,33 @@ def test_almost_zero(shared_dir: Path) -> None:
 def test_persistence_is_always_among_the_candidates() -> None:
     """The denominator cannot be left out."""
     assert isinstance(Served([]).candidates[0], Persistence)
+
+
+@pytest.mark.parametrize("points", range(1, 24))
+def test_any_short_history_is_answered(points: int) -> None:
+    """From one point on there is an answer in order and inside the bounds, and it says how many points it rests on."""
+    served = Served().predict_served(context_of(_wave(points)), max(1, points // 2))
+    assert np.isfinite(served.values).all()
+    assert (np.diff(served.values, axis=-1) >= 0).all()
+    np.testing.assert_array_equal(served.points_present, points)
+
+
+def test_intervals_of_a_short_context_cover() -> None:
+    """Five periods of a jittered rhythm, one row per metric: the 80 % interval holds 70 to 95 % of what comes."""
+    hits, count = 0.0, 0
+    names = ("gpu_sm_active_ratio", "gpu_tensor_active_ratio", "gpu_dram_active_ratio", "gpu_util_ratio")
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        length = 18 * (1 + 0.03 * random.normal(size=12))
+        edges = np.concatenate([[0.0], np.cumsum(length)])
+        now = np.arange(130) + random.uniform(0, 18)
+        start = edges[np.searchsorted(edges, now, side="right") - 1]
+        busy = now - start < 11
+        values = np.clip(np.where(busy, 0.8, 0.2) + 0.03 * random.normal(size=(4, 130)), 0, 1)
+        context = context_of(values[:, :90])
+        context = Context(context.values, 0.4, names, context.group, context.low, context.high)
+        cube = Served().predict(context, 40)
+        truth = values[:, 90:]
+        inside = (truth >= cube[..., TENTH]) & (truth <= cube[..., NINETIETH])
+        hits, count = hits + inside.sum(), count + inside.size
+    assert 0.7 <= hits / count <= 0.95

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from features.frame import Context
-from models.period import detect_periods
+from models.period import detect_periods, find_repeats
+from models.period_voters import MOST_VOTERS, evenly_spread
 
 METRICS = ("gpu_tensor_active_ratio", "gpu_nvlink_tx_bytes_per_s", "gpu_pcie_rx_bytes_per_s")
 SCALE = np.array([1.0, 1e11, 1e10])
@@ -147,3 +148,40 @@ def test_empty_and_missing_rows():
     assert detect_periods(make_context(np.empty((0, 100)))) == []
     assert detect_periods(make_context(np.empty((3, 0))))[0].status == "too_short"
     assert detect_periods(make_context(np.full((3, 100), np.nan)))[0].status == "too_short"
+
+
+def test_what_repeats_is_what_the_detector_looked_at():
+    """The light question gives the same candidate and the same scores of rows as the whole verdict."""
+    random = np.random.default_rng(4)
+    wave = 0.5 + 0.4 * np.sign(np.sin(2 * np.pi * np.arange(300) / 21.3))
+    values = wave + 0.05 * random.normal(size=(5, 300))
+    values[4] = 0.5
+    n = len(values)
+    metric = ("gpu_sm_active_ratio",) * n
+    context = Context(values, 1.0, metric, np.array([0, 0, 0, 2, 2], np.int32), np.zeros(n), np.ones(n))
+    for full, light in zip(detect_periods(context), find_repeats(context), strict=True):
+        assert (full.group, full.candidate_s) == (light.group, light.candidate_s)
+        np.testing.assert_array_equal(full.row_score, light.row_score)
+
+
+def test_many_cards_let_a_few_vote_and_all_are_scored():
+    """Hundreds of rows of one metric ask eight of them, and the rows that were not asked still get a score."""
+    random = np.random.default_rng(6)
+    wave = 0.5 + 0.4 * np.sign(np.sin(2 * np.pi * np.arange(240) / 17.0))
+    values = wave + 0.05 * random.normal(size=(100, 240))
+    metric = ("gpu_sm_active_ratio",) * 100
+    context = Context(values, 1.0, metric, np.zeros(100, np.int32), np.zeros(100), np.ones(100))
+    finding = detect_periods(context)[0]
+    assert finding.status == "found"
+    assert abs(finding.period_s / 17.0 - 1) < 0.02
+    assert finding.voters == MOST_VOTERS
+    assert (finding.row_score > 0.5).all()
+
+
+def test_voters_are_spread_over_all_rows():
+    """The first and the last row of a crowded metric are asked; a metric with few rows asks them all."""
+    label = np.array([0] * 30 + [1] * 3)
+    chosen = evenly_spread(label, 8)
+    assert chosen[:30].sum() == 8
+    assert chosen[[0, 29]].all()
+    assert chosen[30:].all()

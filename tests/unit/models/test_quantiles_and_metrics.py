@@ -17,7 +17,15 @@ from models.metrics import (
     quantile_loss,
     weighted_quantile_loss,
 )
-from models.quantiles import fill_forward, keep_laws, last_observed, sample_quantiles, weighted_quantiles
+from models.quantiles import (
+    ahead,
+    fill_forward,
+    keep_laws,
+    last_observed,
+    lead_blocks,
+    sample_quantiles,
+    weighted_quantiles,
+)
 
 
 def test_sample_quantiles_equal_numpys_and_leave_gaps_out() -> None:
@@ -100,3 +108,20 @@ def test_bootstrap_interval_holds_the_value_and_widens_with_blocks() -> None:
     assert loose[0] < geometric_mean(rows) < loose[1]
     assert loose[1] - loose[0] > tight[1] - tight[0]
     assert bootstrap_interval(rows, geometric_mean) == tight
+
+
+def test_rows_seen_later_are_the_rows_shifted() -> None:
+    """Each lead shows the row that many points on, and nothing past its end."""
+    values = np.arange(10.0)[None] + np.array([[0.0], [100.0]])
+    later = ahead(values, 2, 5)
+    assert later.shape == (2, 3, 10)
+    for place, lead in enumerate((2, 3, 4)):
+        np.testing.assert_array_equal(later[:, place, :-lead], values[:, lead:])
+        assert np.isnan(later[:, place, -lead:]).all()
+
+
+@pytest.mark.parametrize(("series", "points", "horizon"), [(1, 1, 1), (16, 120, 60), (1500, 512, 60), (3, 5, 0)])
+def test_blocks_of_leads_join_and_end_at_the_horizon(series: int, points: int, horizon: int) -> None:
+    """Every lead from 1 to the horizon lies in one block, in order."""
+    leads = [lead for first, stop in lead_blocks(series, points, horizon) for lead in range(first, stop)]
+    assert leads == list(range(1, horizon + 1))
