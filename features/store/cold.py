@@ -37,11 +37,11 @@ def exact_decimal(column: str) -> str:
     return f"cast({whole} + {part} as DECIMAL(18,7)) as {column}"
 
 
-def parquet_target(file: Path, entities: int) -> str:
+def parquet_target(file: Path, entities: int, level: int = 3) -> str:
     """SQL of a cold file's place and form; a dictionary pays for names, not for times."""
     path = str(file).replace("'", "''")
-    size = max(64, entities + 1)
-    return f"to '{path}' (format parquet, compression zstd, parquet_version v2, dictionary_size_limit {size})"
+    form = f"parquet_version v2, dictionary_size_limit {max(64, entities + 1)}"
+    return f"to '{path}' (format parquet, compression zstd, compression_level {level}, {form})"
 
 
 def day_name(day: int) -> str:
