@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from api.intake import Intake, IntakeBusy
 from api.reads import TargetHealth
@@ -109,6 +110,7 @@ class Push:
         self._receiver = Receiver(WRITE_PATH)
         self._reading = asyncio.Lock()
         self._book = StepBook()
+        self._storing: set[asyncio.Future[None]] = set()
         self._doors = {WRITE_PATH: Door(WRITE_PATH), STEPS_PATH: Door(STEPS_PATH)}
         self._counters: Counter[str] = Counter()
 
@@ -187,8 +189,7 @@ class Push:
         door, now_s = self._doors[STEPS_PATH], self._now()
         try:
             taken = self._book.take(*read_reports(body, now_s), now_s)
-            if taken.batches:
-                await self._intake.keep(taken.batches)
+            await self._stored(taken)
         except Exception as error:
             door.refused(Problem.HTTP_STATUS, str(error))
             raise
@@ -203,6 +204,22 @@ class Push:
         ):
             self._counters[f"gpucast_steps_{name}_total"] += count
         return taken
+
+    async def _stored(self, taken: StepsTaken) -> None:
+        """Come back once what is new is on disk, and what is known already as well."""
+        known: list[asyncio.Future[None]] = list(self._storing) if taken.duplicates else []
+        if taken.batches:
+            storing = asyncio.ensure_future(self._intake.keep(taken.batches))
+            self._storing.add(storing)
+            storing.add_done_callback(partial(self._settle, taken))
+            known.append(storing)
+        for one in known:
+            await asyncio.shield(one)
+
+    def _settle(self, taken: StepsTaken, storing: asyncio.Future[None]) -> None:
+        self._storing.discard(storing)
+        if storing.cancelled() or storing.exception() is not None:
+            self._book.forget(taken.news)
 
     def status(self) -> list[TargetHealth]:
         """The doors that somebody knocked at."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +78,7 @@ class StepsTaken:
         other_ranks: of those taken, how many were not kept, since another rank speaks for the job.
         rejected: that cannot be used.
         faults: why, the first few.
+        news: what is in ``batches``; for ``StepBook.forget`` where these could not be stored.
     """
 
     batches: tuple[SampleBatch, ...]
@@ -86,6 +87,7 @@ class StepsTaken:
     other_ranks: int
     rejected: int
     faults: tuple[str, ...] = ()
+    news: tuple[StepReport, ...] = ()
 
 
 @dataclass(slots=True)
@@ -274,7 +276,17 @@ class StepBook:
             other_ranks=other_ranks,
             rejected=len(faults),
             faults=tuple(faults[:_MOST_FAULTS_TOLD]),
+            news=tuple(report for group in kept.values() for report in group),
         )
+
+    def forget(self, news: Iterable[StepReport]) -> None:
+        """These could not be stored: sent again, they are no duplicates."""
+        for report in news:
+            job = self._jobs.get(report.job)
+            if job is not None:
+                job.checkpoints.pop((report.at_s, report.checkpoint), None)
+                if report.step is not None:
+                    job.seen.pop(report.step, None)
 
     def _job(self, report: StepReport, received_s: float) -> _Job:
         job = self._jobs.get(report.job)

@@ -101,12 +101,15 @@ class _State:
 
     generation: int
     last_s: FloatArray = field(default_factory=lambda: np.empty(0))
+    start_s: FloatArray = field(default_factory=lambda: np.empty(0))
     down: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     parts: dict[int, dict[int, _Part]] = field(default_factory=dict)
 
     def grow(self, n_keys: int, n_ports: int) -> None:
         if n_keys > self.last_s.shape[0]:
-            self.last_s = np.concatenate([self.last_s, np.full(2 * n_keys - self.last_s.shape[0], -np.inf)])
+            unseen = np.full(2 * n_keys - self.last_s.shape[0], -np.inf)
+            self.last_s = np.concatenate([self.last_s, unseen])
+            self.start_s = np.concatenate([self.start_s, unseen])
         if n_ports > self.down.shape[0]:
             self.down = np.concatenate([self.down, np.zeros(2 * n_ports - self.down.shape[0], np.bool_)])
 
@@ -232,7 +235,9 @@ class Receiver:
             return
         keys, at_s = kept.facts["key"][first], kept.at_s[first]
         is_new = at_s - self._state.last_s[keys] > _NEW_AFTER_S
-        zero = is_new & (kept.value[first] == 0.0)
+        self._state.start_s[keys[is_new]] = at_s[is_new]
+        # The start is remembered, so that the same request means the same when it is sent again.
+        zero = (at_s == self._state.start_s[keys]) & (kept.value[first] == 0.0)
         kept.reason[np.flatnonzero(first)[zero]] = Reason.FIRST_READING
         np.maximum.at(self._state.last_s, keys, at_s)
 
