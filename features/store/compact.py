@@ -17,6 +17,7 @@ import duckdb
 from features.store.cold import ColdFiles, exact_decimal, parquet_target, sync
 from features.store.columns import one
 from telemetry.catalogue import METRICS
+from telemetry.errors import StoreError
 from telemetry.metric import Kind
 
 JOURNAL = "merge.json"
@@ -91,13 +92,17 @@ def merge(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], step_s: 
 def _swap(journal: Path) -> None:
     """Put the draft in the place of what it replaces; may be called again after a crash at any point."""
     folder = journal.parent
-    note = json.loads(journal.read_text(encoding="utf-8"))
+    try:
+        note = json.loads(journal.read_text(encoding="utf-8"))
+        into, replaces = Path(note["into"]).name, [Path(name).name for name in note["replaces"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{journal} is damaged", mend=f"Delete it and {DRAFT} beside it") from error
     draft = folder / DRAFT
     if draft.exists():
-        os.replace(draft, folder / note["into"])
-    for name in note["replaces"]:
-        if name != note["into"]:
-            (folder / Path(name).name).unlink(missing_ok=True)
+        os.replace(draft, folder / into)
+    for name in replaces:
+        if name != into:
+            (folder / name).unlink(missing_ok=True)
     sync(folder)
     journal.unlink()
     sync(folder)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from features.store.cold import exact_decimal
 from features.store.duck import DuckStore
 from features.store.policy import StorePolicy, ageing
+from telemetry.errors import StoreError
 from telemetry.ids import SeriesKey
 from telemetry.samples import SampleBatch
 
@@ -83,6 +84,21 @@ def test_a_crash_inside_a_merge_neither_loses_nor_doubles(tmp_path: Path, monkey
     assert _read(store) == before
     assert not [file for file in (tmp_path / "s.cold").rglob("*") if file.is_file() and file.suffix != ".parquet"]
     assert count in (60, 62, 64)
+    store.close()
+
+
+def test_a_damaged_journal_is_named_and_harms_nothing(tmp_path: Path):
+    """The store opens and reads; the next compaction says which file to delete."""
+    store = DuckStore(tmp_path / "s.duckdb")
+    _fill(store)
+    before = _read(store)
+    store.close()
+    journal = next((tmp_path / "s.cold").glob("*/*")) / "merge.json"
+    journal.write_text("{}")
+    store = DuckStore(tmp_path / "s.duckdb")
+    assert _read(store) == before
+    with pytest.raises(StoreError, match=r"merge\.json is damaged"):
+        store.compact(START_S)
     store.close()
 
 
