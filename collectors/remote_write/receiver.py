@@ -176,8 +176,8 @@ class Receiver:
         self._state.grow(self._sets.n_keys, self._sets.n_ports)
         row = rows[decoded.series]
         at_s = decoded.at_ms / 1000.0
-        ahead = at_s > received_s + MOST_AHEAD_S
-        untimed = decoded.at_ms <= 0
+        ahead = (row >= 0) & (at_s > received_s + MOST_AHEAD_S)
+        untimed = (row >= 0) & (decoded.at_ms <= 0)
         invalid = (row == INVALID) | ahead | untimed
         keep = np.flatnonzero((row >= 0) & ~invalid)
         kept = self._judged(decoded, row, at_s, keep)
