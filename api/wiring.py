@@ -22,6 +22,7 @@ from api.forecast_worker import ForecastWorker
 from api.http.app import create_app
 from api.http.settings import HttpSettings
 from api.intake import Intake
+from api.interpreter import tuned_for_pages
 from api.plugins import SIMULATOR, Plugins, find_plugins
 from api.push import Push
 from api.schedulers import Schedulers
@@ -185,7 +186,7 @@ async def running(built: Built, sock: socket.socket):  # type: ignore[no-untyped
 def serve(settings: Settings) -> int:
     """Run until SIGINT or SIGTERM; gives 130 after the first and 0 after the second."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    with bind(settings.host, settings.port) as sock:
+    with bind(settings.host, settings.port) as sock, tuned_for_pages():
         return asyncio.run(_serve(build(settings), sock))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from api.bench.node_pages import addresses, serving
 from api.bench.result import Row
 from api.intake import Intake
+from api.interpreter import tuned_for_pages
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.pool import ScrapePool
 from collectors.scrape import ExporterCollector, open_session
@@ -73,7 +74,11 @@ def measure(
     warm_up_s: float = _WARM_UP_S,
 ) -> HttpRun:
     """Scrape ``n_nodes`` nodes of one's own making through the service's own parts for a bounded time."""
-    with tempfile.TemporaryDirectory(prefix="gpucast-bench-") as folder, serving(pages, n_nodes) as port:
+    with (
+        tempfile.TemporaryDirectory(prefix="gpucast-bench-") as folder,
+        serving(pages, n_nodes) as port,
+        tuned_for_pages(),
+    ):
         return asyncio.run(_scrape(addresses(n_nodes, port), Path(folder), interval_s, measured_s, warm_up_s))
 
 
