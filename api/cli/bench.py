@@ -9,7 +9,7 @@ from pathlib import Path
 
 BENCHMARKS: dict[str, str] = {
     "forecast": "accuracy of every model on recorded telemetry (or, without --data, on seeded simulated jobs)",
-    "ingest": "samples per CPU second from page to store, beside prometheus_client; 10,000 GPUs read over HTTP",
+    "ingest": "samples per CPU second from page to store, beside prometheus_client, and 10,000 GPUs read over HTTP",
     "store": "samples appended per CPU second, read times, bytes a sample in cold files",
 }
 """Benchmark -> what it measures. Each lives in ``api.bench.<name>`` with ``run(data, *, progress, quick)``."""
