@@ -103,7 +103,7 @@ def packed(kept: Mapping[str, Kept]) -> bytes:
         {"source": k.text.source, "host": k.text.host, "at_s": k.at_s, "text": k.text.data.decode("utf-8", "replace")}
         for k in kept.values()
     ]
-    return orjson.dumps({"gpucast_topology": _VERSION, "sources": rows})
+    return orjson.dumps({"gpucast-topology": _VERSION, "sources": rows})
 
 
 def unpacked(data: bytes, source: str) -> dict[str, Kept]:
@@ -114,7 +114,7 @@ def unpacked(data: bytes, source: str) -> dict[str, Kept]:
     """
     try:
         document = orjson.loads(data)
-        if document["gpucast_topology"] != _VERSION:
+        if document["gpucast-topology"] != _VERSION:
             raise ValueError("another version")
         found = [
             Kept(SourceText(str(row["text"]).encode(), str(row["source"]), str(row["host"])), float(row["at_s"]))

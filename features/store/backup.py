@@ -40,7 +40,7 @@ def back_up(store: DuckStore, into: Path) -> int:
             sources[f"{COLD}/{file.relative_to(store.cold.folder)}"] = file
         digests = {name: _copy(file, into / name) for name, file in sources.items()}
     draft = into / "manifest.tmp"
-    draft.write_text(json.dumps({"gpucast_backup": 1, "sha256": digests}, indent=1) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps({"gpucast-backup": 1, "sha256": digests}, indent=1) + "\n", encoding="utf-8")
     sync(draft)
     os.replace(draft, into / MANIFEST)
     sync(into)

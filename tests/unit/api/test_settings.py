@@ -51,7 +51,7 @@ def test_wrong_setting_is_named(tmp_path: Path, text: str, named: str) -> None:
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     """A path that is not there is in the message."""
-    with pytest.raises(ConfigError, match="absent.toml"):
+    with pytest.raises(ConfigError, match=r"absent\.toml"):
         load_settings(tmp_path / "absent.toml", {})
 
 

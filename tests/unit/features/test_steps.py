@@ -57,7 +57,7 @@ def test_after_a_restart_only_the_new_run_counts():
     """The number falls back to the checkpoint; the pace has changed meanwhile."""
     a_s, a = stamps(np.full(40, 2.0))
     b_s, b = stamps(np.full(10, 3.0), first_step=21, at_s=a_s[-1] + 5.0)
-    at_s, step = newest_stretch(np.concatenate([a_s, b_s]), np.concatenate([a, b]))
+    _at_s, step = newest_stretch(np.concatenate([a_s, b_s]), np.concatenate([a, b]))
     assert step.tolist() == list(range(21, 31))
     assert period_from_steps(np.concatenate([a_s, b_s]), np.concatenate([a, b]))[0] == pytest.approx(3.0)
 

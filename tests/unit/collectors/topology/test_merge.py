@@ -194,8 +194,8 @@ def test_other_files_are_no_memory(tmp_path: Path) -> None:
         b"",
         b"{}",
         b"[1]",
-        b'{"gpucast_topology": 2, "sources": []}',
-        b'{"gpucast_topology": 1, "sources": [1]}',
+        b'{"gpucast-topology": 2, "sources": []}',
+        b'{"gpucast-topology": 1, "sources": [1]}',
     ):
         with pytest.raises(BadReply, match="kept"):
             unpacked(data, str(tmp_path))
