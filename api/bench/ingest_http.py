@@ -82,15 +82,21 @@ def measure(
         return asyncio.run(_scrape(addresses(n_nodes, port), Path(folder), interval_s, measured_s, warm_up_s))
 
 
-def rows_of(run: HttpRun, task: str) -> list[Row]:
-    """The figures of a run as rows; one run is one figure, so there is no interval."""
+def rows_of(run: HttpRun, task: str, *, paced: bool = True) -> list[Row]:
+    """The figures of a run as rows; one run is one figure, so there is no interval.
+
+    Args:
+        run: what was measured.
+        task: name of the rows.
+        paced: False when there were no intervals to miss; memory then is that of the paced run before, and left out.
+    """
     figures = {
         "samples_per_s": run.rate,
         "cores": run.cores,
         "samples_per_cpu_s": run.samples / max(run.cpu_s, 1e-9),
-        "missed_intervals": float(run.missed),
-        "rss_bytes": float(run.rss_bytes),
     }
+    if paced:
+        figures |= {"missed_intervals": float(run.missed), "rss_bytes": float(run.rss_bytes)}
     nan = float("nan")
     return [Row(task, "gpucast", metric, value, nan, nan, 1) for metric, value in figures.items()]
 
