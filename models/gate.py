@@ -28,6 +28,7 @@ from models.trial import Trial, ask, try_candidates
 __all__ = ["INSUFFICIENT_HISTORY", "OK", "Served", "ServedForecast", "default_candidates", "fleet_candidates"]
 
 FEW_OWNERS = 8
+"""Up to this many owners in a context, each is known by rows and moments of its own."""
 LEAST_SKILL = 1e-9
 """A candidate that only says what persistence says has skill 0 up to rounding."""
 NAMED_WEIGHT = 0.15
@@ -89,7 +90,8 @@ class Served:
         needed = np.full(context.n_series, POINTS_BEFORE_AN_ORIGIN + horizon, np.int64)
         if self.season is not None:
             needed = np.maximum(needed, self.season.points_needed(context.step_s))
-        columns = past_origins(context.n_points, horizon, self.origins)
+        few = np.unique(context.group).size <= FEW_OWNERS
+        columns = past_origins(context.n_points, horizon, self.origins, spread=few)
         now = ask(asked, context, horizon)
         if not columns:
             return self._naive(context, now[0], present, needed)

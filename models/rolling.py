@@ -23,12 +23,19 @@ OWN_EVIDENCE = 0.3
 """How much of a blend weight is decided by the row alone; the rest by its class (same job, same metric)."""
 
 
-def past_origins(n_points: int, horizon: int, most: int) -> list[int]:
-    """Columns at which past forecasts are made, newest first; the newest ones are scored on their near leads only."""
-    # A short context goes back to an origin whose whole horizon has been seen; a long one spreads them, so that one
-    # unusual moment is not in all of them.
+def past_origins(n_points: int, horizon: int, most: int, *, spread: bool = True) -> list[int]:
+    """Columns at which past forecasts are made, newest first; the newest ones are scored on their near leads only.
+
+    Args:
+        n_points: of the context.
+        horizon: steps ahead.
+        most: how many at most.
+        spread: over the later part of a long context, so that one unusual moment of a job is not in all of them. Rows of
+            many owners have no such moment in common, and what suits them changes: only the newest origins count.
+    """
+    # A short context goes back to an origin whose whole horizon has been seen.
     least = max(POINTS_BEFORE_AN_ORIGIN, min(n_points * 3 // 5, n_points - horizon))
-    stride = max(1, horizon // 3, (n_points - least) // most)
+    stride = max(1, horizon // 3, (n_points - least) // most if spread else 1)
     columns = [n_points - stride * (k + 1) for k in range(most)]
     return [column for column in columns if column >= least]
 

@@ -129,10 +129,11 @@ def test_a_short_context_has_an_origin_whose_horizon_was_seen() -> None:
 
 
 def test_origins_of_a_long_context_are_spread() -> None:
-    """With a short horizon the origins reach back over the later two fifths, not only over the newest points."""
-    columns = past_origins(512, 12, 6)
-    assert len(columns) == 6
+    """The origins reach back over the later two fifths; for rows of many owners only the newest points are asked."""
+    columns, newest = past_origins(512, 12, 6), past_origins(512, 12, 6, spread=False)
+    assert len(columns) == len(newest) == 6
     assert max(columns) - min(columns) > 150
+    assert min(newest) == 512 - 6 * 4
 
 
 def test_a_class_with_little_evidence_borrows_from_its_job() -> None:
