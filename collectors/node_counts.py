@@ -28,8 +28,11 @@ class NodeCounts:
         sightings: Sequence[Sighting] = (),
         findings: Sequence[Finding] = (),
     ) -> SampleBatch:
-        """One sample of each metric for each host that has GPUs; a count that is not told is missing."""
-        rows = [node for node in nodes if node.total]
+        """One sample of each metric for each host that has GPUs; a count that is not told is missing.
+
+        Of a host that is listed twice the first entry counts.
+        """
+        rows = list({node.node: node for node in reversed(nodes) if node.total}.values())[::-1]
         keys = tuple(SeriesKey(metric, node.node) for node in rows for metric in NODE_METRICS)
         if keys != self._keys:
             self._keys = keys

@@ -14,6 +14,8 @@ BUILTIN: dict[str, str] = {
     "prometheus": "collectors.prometheus:PrometheusCollector",
     "nccl_inspector": "collectors.nccl.tail:InspectorTail",
     "nccl_ras": "collectors.nccl.ras_client:RasCollector",
+    "slurm": "collectors.slurm.collector:SlurmCollector",
+    "kubernetes": "collectors.kubernetes.collector:KubernetesCollector",
 }
 """Name -> where it is; loaded when asked for, so that HTTP clients are not imported in vain."""
 

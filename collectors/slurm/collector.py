@@ -57,7 +57,8 @@ class SlurmCollector:
             if len(claims) > _MOST_CLAIMS:
                 notes.add("jobs hold more GPUs than any cluster has; the rest of the list is left out")
                 break
-        nodes = tuple(node_gpus(node, notes) for node in reading.nodes)
+        first = {node.name: node for node in reversed(reading.nodes)}
+        nodes = tuple(node_gpus(node, notes) for node in reversed(first.values()))
         settled = self._ownership.from_scheduler(
             claims[:_MOST_CLAIMS], nodes, at_s, source=self.name, whole=not notes.counts
         )

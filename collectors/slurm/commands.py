@@ -18,6 +18,7 @@ from telemetry.samples import Problem
 
 MIB = 2**20
 _STDERR_BYTES = 16_384
+_END_S = 2.0
 JOBS_JSON = ("squeue", "--all", "--json")
 JOBS_TEXT = ("scontrol", "--all", "--detail", "show", "job")
 NODES_TEXT = ("scontrol", "--all", "--detail", "show", "node")
@@ -131,7 +132,7 @@ class SlurmCommands:
         try:
             async with asyncio.timeout(self._timeout_s):
                 out, err = await asyncio.gather(
-                    _read_up_to(process.stdout, self._max_bytes), _read_start(process.stderr, _STDERR_BYTES)
+                    _read_up_to(process, self._max_bytes), _read_start(process.stderr, _STDERR_BYTES)
                 )
                 code = await process.wait()
         except TimeoutError as slow:
@@ -161,16 +162,19 @@ def _why(program: str, said: str, code: int) -> tuple[Problem, str]:
     return Problem.UNREACHABLE, f"{program} says: {last}"
 
 
-async def _read_up_to(stream: asyncio.StreamReader | None, limit: int) -> bytes | None:
-    """The whole of a stream; None when it is longer than ``limit``."""
-    assert stream is not None
-    chunks, size = [], 0
-    while chunk := await stream.read(65_536):
+async def _read_up_to(process: asyncio.subprocess.Process, limit: int) -> bytes | None:
+    """All that a program prints; None when it is more than ``limit``, and the program is then ended."""
+    assert process.stdout is not None
+    chunks, size, killed = [], 0, False
+    while chunk := await process.stdout.read(65_536):
         size += len(chunk)
-        if size > limit:
-            return None
-        chunks.append(chunk)
-    return b"".join(chunks)
+        if size <= limit:
+            chunks.append(chunk)
+        elif not killed:
+            killed = True
+            chunks.clear()
+            _kill(process)
+    return b"".join(chunks) if size <= limit else None
 
 
 async def _read_start(stream: asyncio.StreamReader | None, limit: int) -> str:
@@ -182,12 +186,23 @@ async def _read_start(stream: asyncio.StreamReader | None, limit: int) -> str:
     return _text(kept)
 
 
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 async def _end(process: asyncio.subprocess.Process) -> None:
     """End the program and what it started, if it still runs."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    if process.returncode is not None:
+        return
+    _kill(process)
+    # wait() comes back only once the pipes are read to their end; a grandchild of another session may hold them open.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_END_S):
+            for stream in (process.stdout, process.stderr):
+                while stream is not None and await stream.read(65_536):
+                    pass
+            await process.wait()
 
 
 def _check_ends(body: bytes, program: str) -> None:

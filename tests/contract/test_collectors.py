@@ -18,9 +18,11 @@ from collectors.scrape import ExporterCollector
 from telemetry.errors import ConfigError
 from telemetry.samples import Window
 from tests.kit.fake_nvml import NvmlStage
+from tests.kit.kubernetes import KubernetesStage
 from tests.kit.nccl import InspectorStage, RasStage
 from tests.kit.page_server import Handler, broken_page, endless_page, serve, slow_page, text_page
 from tests.kit.prometheus_server import free_port
+from tests.kit.slurm import SlurmStage
 
 GPU = 'UUID="GPU-1",hostname="n1"'
 GOOD = f"DCGM_FI_DEV_POWER_USAGE{{{GPU}}} 70\n"
@@ -113,6 +115,8 @@ STAGES = {
     "nvml": NvmlStage(),
     "nccl_inspector": InspectorStage(),
     "nccl_ras": RasStage(),
+    "slurm": SlurmStage(),
+    "kubernetes": KubernetesStage(),
 }
 CHECKS = [
     pytest.param(check, id=f"{name}: {law}") for name, stage in STAGES.items() for law, check in yield_checks(stage)
