@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from collectors.aside import call_aside
 from collectors.nccl.ras import RasReport, Trouble, TroubleKind, parse_ras
@@ -48,9 +47,8 @@ async def ask_ras(host: str, port: int, *, timeout_s: float, max_bytes: int) -> 
             try:
                 return await _converse(reader, writer, timeout_s, max_bytes)
             finally:
-                writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
+                # Not close(): that waits for a peer that does not read, and after a timeout nothing ends the waiting.
+                writer.transport.abort()
     except TimeoutError as slow:
         raise _AskFailed(Problem.TIMEOUT, f"no whole answer within {timeout_s:g} s") from slow
     except ValueError as odd:  # a line without an end

@@ -43,6 +43,7 @@ async def ras_server(
                         while endless:
                             writer.write(endless)
                             await writer.drain()
+                            await asyncio.sleep(0.001)  # drain alone gives way only when buffers are full
                         break
                     else:
                         writer.write(b"OK\n")

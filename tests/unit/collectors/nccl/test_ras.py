@@ -135,6 +135,17 @@ def test_who_answers_is_no_ras(greeting: bytes, problem: Problem) -> None:
     assert collector.report is None
 
 
+@pytest.mark.parametrize("server", [{"greeting": b""}, {"endless": b"x"}])
+def test_who_never_ends_is_given_up(server: dict[str, bytes]) -> None:
+    """Silence, or a byte at a time for ever: the conversation as a whole has a limit."""
+
+    async def run() -> SampleBatch:
+        async with ras_server(**server) as ras:
+            return await RasCollector("127.0.0.1", ras.port, timeout_s=0.3, max_bytes=10**9).collect(NOW)
+
+    assert [finding.problem for finding in asyncio.run(run()).findings] == [Problem.TIMEOUT]
+
+
 @pytest.mark.parametrize(("code", "failed"), [(0, 0), (7, 0), (1, 1), (6, 1), (8, 1), (99, 1)])
 def test_asynchronous_errors(code: int, failed: int) -> None:
     """7 says that a call is in progress, which is no error; every other number but 0 is one."""
