@@ -10,6 +10,7 @@ from api.http.dependencies import PushDep, errors
 from api.http.problems import Problem
 from api.intake import IntakeBusy
 from api.push import WRITE_PATH
+from collectors.remote_write.label_sets import MuchIsNew
 from collectors.remote_write.receiver import Message, Received
 from collectors.remote_write.snappy import TooLarge
 from telemetry.errors import SchemaError, StoreError
@@ -70,6 +71,8 @@ async def write(request: Request, push: PushDep) -> Response:
             received = await push.write(await request.body(), message)
     except TooLarge as large:
         raise Problem(413, "body-too-large", str(large), headers=_written(message, None)) from large
+    except MuchIsNew as much:
+        raise Problem(429, "busy", f"{much}.", headers={"Retry-After": _BUSY_S, **_written(message, None)}) from much
     except SchemaError as bad:
         raise Problem(400, "bad-write", f"{bad}.", headers=_written(message, None)) from bad
     except IntakeBusy as busy:

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from collectors.remote_write.wire import Malformed, read_size, read_varint, read_varints, signed, skip_field
 
-MAX_SERIES = 50_000
-MAX_SAMPLES = 500_000
-MAX_FIELDS = 600_000
-"""Of one request. Prometheus sends 2,000 samples at once, vmagent 10,000; each takes a fraction of a second to read."""
+MAX_SERIES = 20_000
+MAX_SAMPLES = 200_000
+MAX_FIELDS = 400_000
+MAX_REF_BYTES = 4 * MAX_FIELDS
+"""Of one request. Prometheus sends 2,000 samples at once, vmagent 10,000; what is within these is read in a second."""
 _MAX_FIELDS_OF_LABEL = 4
 _MAX_FIELDS_OF_SAMPLE = 16
 """More than these messages have, for fields of versions to come."""
@@ -68,8 +69,12 @@ class _Building:
     exemplars: int = 0
     fields: int = 0
 
-    def count_fields(self, count: int = 1) -> None:
-        self.fields += count
+    def count_series(self) -> None:
+        if len(self.labels) >= MAX_SERIES:
+            raise Malformed(f"the request has more than {MAX_SERIES} series", mend="Send fewer at once")
+
+    def count_fields(self) -> None:
+        self.fields += 1
         if self.fields > MAX_FIELDS:
             raise Malformed(f"the request has more than {MAX_FIELDS} fields", mend="Send fewer series at once")
 
@@ -83,8 +88,6 @@ class _Building:
             self.odd.append((len(self.labels), *_read_sample(body, at, end)))
 
     def done(self) -> Decoded:
-        if len(self.labels) > MAX_SERIES:
-            raise Malformed(f"the request has more than {MAX_SERIES} series", mend="Send fewer at once")
         ends = np.array(self.ends, np.int64)
         owners = np.array(self.owners, np.int64)
         if len(ends) + len(self.odd) > MAX_SAMPLES:
@@ -127,6 +130,7 @@ def decode_v1(body: bytes, known: Container[bytes]) -> Decoded:
         end = at + size
         if end > total:
             raise Malformed(f"a series reaches {end - total} bytes beyond the request")
+        made.count_series()
         # Bytes that were read as whole label fields before are so again; what is left is one sample.
         head = body[at : end - 18]
         if head in known and size >= 18 and body.startswith(_SAMPLE_HEAD, end - 18) and body[end - 7] == _TIME_TAG:
@@ -172,6 +176,11 @@ def labels_v1(data: bytes) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     at, end = 0, len(data)
     while at < end:
+        pair, stop = _usual_label(data, at, end)
+        if pair is not None:
+            found.append(pair)
+            at = stop
+            continue
         size, at = read_size(data, at + 1, end)
         parts = {1: "", 2: ""}
         stop = at + size
@@ -189,6 +198,18 @@ def labels_v1(data: bytes) -> list[tuple[str, str]]:
             raise Malformed(f"a label has more than {_MAX_FIELDS_OF_LABEL} fields")
         found.append((parts[1], parts[2]))
     return found
+
+
+def _usual_label(data: bytes, at: int, end: int) -> tuple[tuple[str, str] | None, int]:
+    """A label of a name and a value, each shorter than 128 bytes, as nearly all are; None when it is another."""
+    middle = at + 4
+    if middle > end or data[at + 2] != 0x0A or data[at + 1] >= 0x80 or data[at + 3] >= 0x80:
+        return None, at
+    middle += data[at + 3]
+    stop = at + 2 + data[at + 1]
+    if stop > end or middle + 2 > stop or data[middle] != 0x12 or data[middle + 1] != stop - middle - 2:
+        return None, at
+    return (_text(data[at + 4 : middle]), _text(data[middle + 2 : stop])), stop
 
 
 class SymbolTable:
@@ -253,11 +274,13 @@ def decode_v2(body: bytes, table: SymbolTable) -> Decoded:
             raise Malformed(f"a field reaches {end - total} bytes beyond the request")
         if tag == 0x22:
             symbols.append(body[at:end])
-        elif not _read_usual_v2(made, at, end):
-            _read_series_v2(made, at, end)
+            if len(symbols) > MAX_FIELDS:
+                raise Malformed(f"the request has more than {MAX_FIELDS} strings", mend="Send fewer series at once")
+        else:
+            made.count_series()
+            if not _read_usual_v2(made, at, end):
+                _read_series_v2(made, at, end)
         at = end
-    if len(symbols) > MAX_FIELDS:
-        raise Malformed(f"the request has more than {MAX_FIELDS} strings", mend="Send fewer series at once")
     if symbols and symbols[0]:
         raise Malformed("the first string of the request is not empty, as 2.0 asks")
     made.labels = _resolve(made.labels, symbols, table)
@@ -285,10 +308,9 @@ def _read_series_v2(made: _Building, at: int, end: int) -> None:
     """One ``TimeSeries``, field by field; its references stay packed for now."""
     body = made.body
     refs: list[bytes] = []
-    n_fields = 0
     while at < end:
         tag = body[at]
-        n_fields += 1
+        made.count_fields()
         if tag in (0x0A, 0x12, 0x1A, 0x22):
             size, at = read_size(body, at + 1, end)
             if tag == 0x0A:
@@ -305,13 +327,14 @@ def _read_series_v2(made: _Building, at: int, end: int) -> None:
         start, at = at, skip_field(body, tag, at, end)
         if tag == 0x08:  # references one by one, which proto3 allows too
             refs.append(body[start:at])
-    made.count_fields(n_fields)
     made.labels.append(refs[0] if len(refs) == 1 else b"".join(refs))
 
 
 def _resolve(packed: list[bytes], symbols: list[bytes], table: SymbolTable) -> list[bytes]:
     """Lasting numbers of each series' strings, as bytes, from its packed references."""
     sizes = np.array([len(refs) for refs in packed], np.int64)
+    if int(sizes.sum()) > MAX_REF_BYTES:
+        raise Malformed(f"the request has more than {MAX_REF_BYTES} bytes of labels", mend="Send fewer series at once")
     numbers, ends = read_varints(b"".join(packed))
     if numbers.size and int(numbers.max()) >= len(symbols):
         raise Malformed(f"a label refers to string {int(numbers.max())}, and there are {len(symbols)}")

@@ -290,3 +290,13 @@ def test_a_body_that_is_none_is_refused_whole(receiver: Receiver):
 def test_an_empty_body_gives_nothing(receiver: Receiver):
     got = receiver.take(pack(b""), Message.V1, NOW)
     assert (got.batches, got.samples) == ((), 0)
+
+
+def test_a_request_full_of_new_series_is_learned_in_parts(monkeypatch: pytest.MonkeyPatch, receiver: Receiver):
+    """None takes long; sent again, each time more of it is known, until all is taken."""
+    monkeypatch.setattr(label_sets, "MAX_LEARNED", 10)
+    body = v1(*[(gpu(POWER, index), [(AT, 70.0)]) for index in range(25)])
+    for _ in range(2):
+        with pytest.raises(label_sets.MuchIsNew):
+            receiver.take(body, Message.V1, NOW)
+    assert receiver.take(body, Message.V1, NOW).taken == 25
