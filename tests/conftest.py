@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-HEAVY = ("slow", "prometheus", "browser")
+HEAVY = ("slow", "prometheus", "browser", "slurm")
 
 
 @pytest.hookimpl(tryfirst=True)
