@@ -27,18 +27,29 @@ def free_port() -> int:
 
 
 @contextmanager
-def prometheus(folder: Path, jobs: list[dict[str, object]], *, scrape_interval: str = "500ms") -> Iterator[str]:
+def prometheus(
+    folder: Path,
+    jobs: list[dict[str, object]],
+    *,
+    scrape_interval: str = "500ms",
+    more: dict[str, object] | None = None,
+) -> Iterator[str]:
     """The server's URL while it runs; skips where the program is not installed.
 
     Args:
         folder: for its configuration, data and log.
         jobs: ``scrape_configs`` entries as in prometheus.yml (written as JSON, which YAML contains).
         scrape_interval: of every job.
+        more: further sections of prometheus.yml, such as ``remote_write``.
     """
     program = shutil.which(BINARY)
     if program is None:
         pytest.skip("no prometheus on this machine: install the package prometheus to run this test")
-    config = {"global": {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval}, "scrape_configs": jobs}
+    config = {
+        "global": {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval},
+        "scrape_configs": jobs,
+        **(more or {}),
+    }
     file = folder / "prometheus.yml"
     file.write_text(json.dumps(config))
     address = f"127.0.0.1:{free_port()}"
