@@ -7,8 +7,9 @@ import contextlib
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 
+from collectors.aside import call_aside
 from collectors.slurm.answers import errors_of, load_reply, read_jobs
 from collectors.slurm.reading import Reading, ReadingFailed
 from collectors.slurm.records import Notes, SlurmJob
@@ -85,8 +86,8 @@ class SlurmCommands:
                     raise
                 self._text_only = failed.detail
         body = await self._run(JOBS_TEXT, _NO_JOBS)
-        zone = self._zone or datetime.now().astimezone().tzinfo
-        jobs = read_scontrol_jobs(_text(body), zone) if zone else read_scontrol_jobs(_text(body))
+        zone = self._zone or datetime.now().astimezone().tzinfo or UTC
+        jobs = await call_aside(read_scontrol_jobs, _text(body), zone)
         if body.strip() and not jobs and _NO_JOBS not in _text(body).lower():
             raise ReadingFailed(Problem.NOT_TEXT, f"scontrol printed no jobs but {_start(body)}")
         _check_ends(body, "scontrol")
@@ -97,7 +98,7 @@ class SlurmCommands:
         if not body.strip():
             raise ReadingFailed(Problem.EMPTY, "squeue printed nothing")
         try:
-            document = load_reply(body, self.name)
+            document = await call_aside(load_reply, body, self.name)
         except BadReply as bad:
             problem = Problem.TORN if body.lstrip().startswith(b"{") else Problem.NOT_TEXT
             raise ReadingFailed(problem, f"squeue {bad.message.removeprefix(f'{self.name}: ')}") from bad
@@ -105,7 +106,7 @@ class SlurmCommands:
             notes.add(f"squeue says: {error}")
         if not isinstance(document.get("jobs"), list):
             raise ReadingFailed(Problem.NOT_TEXT, "squeue printed JSON without a list of jobs")
-        return read_jobs(document, notes)
+        return await call_aside(read_jobs, document, notes)
 
     async def _run(self, command: Sequence[str], nothing: str) -> bytes:
         """What a program prints.

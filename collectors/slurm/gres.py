@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from telemetry.errors import SchemaError
 from telemetry.roster import count_types
@@ -20,6 +21,7 @@ _NONE = frozenset({"", "(null)", "n/a", "none", "null"})
 _COUNT = re.compile(r"([0-9]{1,18})([kmgtp]?)", re.IGNORECASE)
 _SUFFIX = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SLICE = re.compile(r"(?:^|[._-])[0-9]+g\.[0-9]+gb", re.IGNORECASE)
+_SHARED = re.compile(r"(?:^|[/,:])(?:shard|mps)(?:[:=]|$)")
 _SHARE = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 
 
@@ -60,6 +62,7 @@ class GpuTally:
     contradicts: bool = False
 
 
+@lru_cache(maxsize=8192)
 def parse_gres(text: str) -> tuple[Gres, ...]:
     """Every entry of a GRES list, in its order; none for ``(null)`` and ``N/A``.
 
@@ -184,7 +187,7 @@ def count_tres_gpus(tres: Mapping[str, str]) -> GpuTally:
 
 def asks_for_shares(text: str) -> bool:
     """Whether a GRES or TRES text names shares of GPUs (``shard``, ``mps``)."""
-    return any(re.search(rf"(?:^|[/,:]){name}(?:[:=]|$)", text) for name in SHARED_NAMES)
+    return any(name in text for name in SHARED_NAMES) and _SHARED.search(text) is not None
 
 
 def _short(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 
 from collectors.address import shown_address
+from collectors.aside import call_aside
 from collectors.slurm.answers import errors_of, load_reply, read_jobs, read_nodes, warnings_of
 from collectors.slurm.reading import Reading, ReadingFailed
 from collectors.slurm.records import Notes
@@ -62,7 +63,7 @@ class SlurmRest:
             self._version = await self._newest()
         jobs = await self._get("jobs", notes)
         nodes = await self._get("nodes", notes)
-        return Reading(read_jobs(jobs, notes), read_nodes(nodes, notes), notes)
+        return Reading(await call_aside(read_jobs, jobs, notes), read_nodes(nodes, notes), notes)
 
     async def close(self) -> None:
         """Release the connections."""
@@ -89,7 +90,7 @@ class SlurmRest:
         if not body.strip():
             raise ReadingFailed(Problem.EMPTY, f"HTTP {status} with an empty answer to {what}")
         try:
-            document = load_reply(body, self.name)
+            document = await call_aside(load_reply, body, self.name)
         except BadReply as bad:
             sentence = bad.message.removeprefix(f"{self.name}: ")
             if status != 200:
