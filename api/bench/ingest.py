@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.bench import remote_write
 from api.bench.ingest_http import AT_ONCE_S, measure, rows_of
 from api.bench.result import BenchResult, Row
 from collectors.exposition import PageParser
@@ -45,7 +46,7 @@ _VERSION = "1"
 
 
 def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchResult:
-    """Tasks ``parse`` and ``page-to-store``, models ``gpucast`` and ``prometheus_client``; then the whole way over HTTP.
+    """Tasks ``parse`` and ``page-to-store``, models ``gpucast`` and ``prometheus_client``; remote write; the way over HTTP.
 
     Args:
         data: not used; the pages are made here, seeded, so that the figure is about the code and not the recording.
@@ -70,6 +71,7 @@ def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchR
     rows.append(_row("page-to-store", "gpucast", _store_gpucast(pages)))
     progress("page to store with prometheus_client")
     rows.append(_row("page-to-store", "prometheus_client", _store_reference(few)))
+    rows += _by_remote_write(progress, quick=quick)
     rows += _over_http(pages[:_N_VARIANTS], progress, _HTTP_NODES // 10 if quick else _HTTP_NODES)
     digest = hashlib.sha256(f"ingest {_VERSION} {_SEED}".encode() + b"".join(pages)).hexdigest()
     ratio = rows[0].value / rows[1].value
@@ -78,6 +80,11 @@ def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchR
         f"{_N_GPUS * _N_FAMILIES} samples a page, {len(pages[0]) / 1024:.0f} KiB; {_PAGES_PER_APPEND} pages an append",
     )
     return BenchResult("ingest", digest, tuple(rows), notes)
+
+
+def _by_remote_write(progress: Progress, *, quick: bool) -> list[Row]:
+    """Bodies that a Prometheus sends, to the store."""
+    return remote_write.rows(_SEED, progress, n_nodes=remote_write.N_NODES // 5 if quick else remote_write.N_NODES)
 
 
 def _over_http(pages: Sequence[bytes], progress: Progress, n_nodes: int) -> list[Row]:

@@ -7,9 +7,10 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.bench import ingest
+from api.bench import ingest, remote_write
 from api.bench.ingest_http import measure, rows_of
 from collectors.exposition import PageParser
+from collectors.remote_write.receiver import Message, Receiver
 
 
 @pytest.fixture
@@ -17,6 +18,7 @@ def small(monkeypatch):
     monkeypatch.setattr(ingest, "_N_PAGES", 16)
     monkeypatch.setattr(ingest, "_N_PAGES_REFERENCE", 8)
     monkeypatch.setattr(ingest, "_over_http", lambda *_: [])
+    monkeypatch.setattr(ingest, "_by_remote_write", lambda *_, **__: [])
 
 
 def test_every_task_is_run_by_both(small):
@@ -52,3 +54,17 @@ def test_over_http_every_node_is_read_and_stored():
     assert {row.metric: row.value for row in rows_of(run, "t")}["samples_per_s"] == run.samples / run.wall_s
     assert run.cpu_s > 0
     assert run.rss_bytes > 0
+
+
+def test_remote_write_is_measured_from_body_to_store() -> None:
+    """Both versions; every sample that is sent is taken, else the figure would be too good."""
+    rows = remote_write.rows(7, lambda _: None, n_nodes=2, n_scrapes=3)
+    assert [(row.task, row.model, row.metric) for row in rows] == [
+        ("remote-write", "gpucast", "samples_per_cpu_s"),
+        ("remote-write-2", "gpucast", "samples_per_cpu_s"),
+    ]
+    assert all(0 < row.ci_low <= row.value <= row.ci_high for row in rows)
+    for message in Message:
+        (first, *_) = remote_write._bodies(message, 7, 2, 1)
+        received = [Receiver("x").take(body, message, remote_write._FIRST_AT_S + 60.0) for body in first]
+        assert sum(one.taken for one in received) == sum(one.samples for one in received) == 2 * 160
