@@ -93,7 +93,8 @@ class ExporterSource:
         from collectors.nvml import NvmlCollector
 
         every_s = self._settings.interval_s or NVML_EVERY_S
-        local = NvmlCollector(timeout_s=self._settings.timeout_s)
+        ownership = self._schedulers.ownership if self._schedulers else None
+        local = NvmlCollector(timeout_s=self._settings.timeout_s, ownership=ownership)
         self._pool.add(local, cadence=Cadence(CadenceLimits(fixed_s=every_s)))
 
     def status(self) -> list[TargetHealth]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 
 from collectors.aside import call_aside
 from collectors.attribution import OwnerRules
+from collectors.device_index import indices_of
 from collectors.entities import Place
 from collectors.exposition import PageParser
 from collectors.fields import FieldMapper
 from collectors.nvml_page import NvmlPage, load_library
+from collectors.ownership import Ownership
 from telemetry.catalogue import METRICS
 from telemetry.errors import ConfigError, SourceError, SourceUnreachable
 from telemetry.samples import Finding, Problem, SampleBatch, Window
@@ -30,10 +33,17 @@ class NvmlCollector:
         library: ``pynvml`` or something that speaks like it; loaded at the first reading when None.
         rules: the site's naming of owners.
         timeout_s: longest wait for the driver. A driver that hangs is asked no second time meanwhile.
+        ownership: told which card has which index, for a scheduler's numbers; None where there is no scheduler.
     """
 
     def __init__(
-        self, node: str = "", *, library: Any = None, rules: OwnerRules | None = None, timeout_s: float = 5.0
+        self,
+        node: str = "",
+        *,
+        library: Any = None,
+        rules: OwnerRules | None = None,
+        timeout_s: float = 5.0,
+        ownership: Ownership | None = None,
     ) -> None:
         self._node = node or socket.gethostname()
         self.name = f"nvml:{self._node}"
@@ -43,6 +53,7 @@ class NvmlCollector:
         self._parser = PageParser()
         self._mapper = FieldMapper(self.name, Place(self._node), rules)
         self._timeout_s = timeout_s
+        self._ownership = ownership
         self._reading: asyncio.Task[bytes] | None = None
 
     async def collect(self, window: Window) -> SampleBatch:
@@ -58,24 +69,19 @@ class NvmlCollector:
         except TimeoutError:
             said = f"the NVIDIA driver gave no answer within {self._timeout_s:g} s"
             return self._failure(Problem.TIMEOUT, said, window.end_s)
-        batch = self._mapper.batch(self._parser.parse(text), window.end_s)
+        parsed = self._parser.parse(text)
+        batch = self._mapper.batch(parsed, window.end_s)
         lost = self._page.lost if self._page is not None else ()
         findings = (*batch.findings, *(Finding(Problem.PARTIAL, self.name, f"a GPU is lost: {one}") for one in lost))
         if not len(batch):
             text_of = "no GPU answers" if lost else "the driver knows of no GPU"
             findings = (*findings, Finding(Problem.EMPTY, self.name, text_of))
             return SampleBatch.empty(source=self.name, findings=findings, received_s=window.end_s)
-        return SampleBatch(
-            batch.keys,
-            batch.series,
-            batch.at_s,
-            batch.value,
-            batch.reason,
-            batch.sightings,
-            findings,
-            batch.source,
-            batch.received_s,
-        )
+        batch = replace(batch, findings=findings)
+        if self._ownership is None:
+            return batch
+        self._ownership.index.learn(indices_of(parsed.layout.labels, Place(self._node)))
+        return self._ownership.settle(batch)
 
     async def text(self) -> bytes:
         """The page as it is now; a reading under way is waited for, not doubled.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from collectors.nvml import NvmlCollector
 from collectors.ownership import FRESH_S, GRACE_S, Ownership
 from telemetry.ids import GpuId, JobId
 from telemetry.roster import Claim, NodeGpus
-from telemetry.samples import Finding, Problem, SampleBatch, Sighting
+from telemetry.samples import Finding, Problem, SampleBatch, Sighting, Window
+from tests.kit.fake_nvml import FakeNvml, card
 
 A, B, C = (JobId("slurm", number) for number in "123")
 CARDS = [GpuId("gpu-01.example", f"GPU-{i}") for i in range(4)]
@@ -205,3 +209,12 @@ def test_short_names_of_two_hosts_match_nothing():
     ownership.index.learn([(GpuId("gpu-01.a", "GPU-1"), 0), (GpuId("gpu-01.b", "GPU-2"), 0)])
     assert ownership.index.name_of("gpu-01") == ""
     assert ownership.index.name_of("gpu-01.b") == "gpu-01.b"
+
+
+def test_indices_come_from_a_page_of_the_local_driver():
+    """Where no dcgm-exporter runs, the driver's own page tells which card has which number."""
+    ownership = Ownership()
+    collector = NvmlCollector("gpu-01", library=FakeNvml([card("GPU-7")]), ownership=ownership)
+    asyncio.run(collector.collect(Window(T, T)))
+    collector.close()
+    assert ownership.index.card("gpu-01", 0) == GpuId("gpu-01", "GPU-7")
