@@ -136,17 +136,20 @@ class LabelSets:
         """Ports known so far."""
         return len(self._ports)
 
-    def rows_of(self, labels: Sequence[bytes], read: ReadLabels) -> NDArray[np.int32]:
+    def rows_of(self, labels: Sequence[bytes], read: ReadLabels, found: Sequence[int | None] = ()) -> NDArray[np.int32]:
         """(n,) row of each label set, or one of ``UNKNOWN``, ``INVALID``, ``TOLD``.
 
         Args:
             labels: as decoded.
             read: takes label bytes apart.
+            found: the row of each where it is known already, None where it is not; all or nothing.
 
         Raises:
             MuchIsNew: more than ``MAX_LEARNED`` were not met before; so many are learned.
         """
-        found: list[int | None] = [self.known.get(label_bytes) for label_bytes in labels]
+        if not found or None in found:
+            known = self.known
+            found = [known.get(label_bytes) for label_bytes in labels]
         if None in found:
             self._make_room(len(labels))
             try:

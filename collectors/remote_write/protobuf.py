@@ -11,7 +11,7 @@ Messages: prometheus.WriteRequest (prompb/remote.proto, types.proto) and io.prom
 from __future__ import annotations
 
 import struct
-from collections.abc import Container
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,6 +41,7 @@ class Decoded:
 
     Args:
         labels: of each series, the bytes that carry its labels.
+        known: of each series, what was found for these bytes while reading; None where nothing was looked for.
         series: (n_samples,) index into ``labels``.
         at_ms: (n_samples,) Unix milliseconds.
         value: (n_samples,) with the very bits that were sent.
@@ -49,6 +50,7 @@ class Decoded:
     """
 
     labels: list[bytes]
+    known: list[int | None]
     series: NDArray[np.int64]
     at_ms: NDArray[np.int64]
     value: NDArray[np.float64]
@@ -62,6 +64,7 @@ class _Building:
 
     body: bytes
     labels: list[bytes] = field(default_factory=list)
+    known: list[int | None] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     owners: list[int] = field(default_factory=list)
     odd: list[tuple[int, int, float]] = field(default_factory=list)
@@ -101,10 +104,10 @@ class _Building:
             owners = np.concatenate([owners[whole], more[0]])
             at_ms = np.concatenate([at_ms[whole], more[1].astype(np.int64)])
             value = np.concatenate([value[whole], more[2].astype(np.float64)])
-        return Decoded(self.labels, owners, at_ms, value, self.histograms, self.exemplars)
+        return Decoded(self.labels, self.known, owners, at_ms, value, self.histograms, self.exemplars)
 
 
-def decode_v1(body: bytes, known: Container[bytes]) -> Decoded:
+def decode_v1(body: bytes, known: Mapping[bytes, int]) -> Decoded:
     """A ``prometheus.WriteRequest``; ``labels`` holds the label fields as they were sent.
 
     Args:
@@ -115,7 +118,7 @@ def decode_v1(body: bytes, known: Container[bytes]) -> Decoded:
         Malformed: not such a message, torn, or beyond the limits.
     """
     made = _Building(body)
-    labels, ends, owners = made.labels, made.ends, made.owners
+    labels, rows, ends, owners = made.labels, made.known, made.ends, made.owners
     at, total = 0, len(body)
     while at < total:
         if body[at] != 0x0A:
@@ -130,15 +133,19 @@ def decode_v1(body: bytes, known: Container[bytes]) -> Decoded:
         end = at + size
         if end > total:
             raise Malformed(f"a series reaches {end - total} bytes beyond the request")
-        made.count_series()
+        if len(labels) >= MAX_SERIES:
+            made.count_series()
         # Bytes that were read as whole label fields before are so again; what is left is one sample.
         head = body[at : end - 18]
-        if head in known and size >= 18 and body.startswith(_SAMPLE_HEAD, end - 18) and body[end - 7] == _TIME_TAG:
+        row = known.get(head)
+        if row is not None and size >= 18 and body.startswith(_SAMPLE_HEAD, end - 18) and body[end - 7] == _TIME_TAG:
             ends.append(end)
             owners.append(len(labels))
             labels.append(head)
+            rows.append(row)
         else:
             _read_series_v1(made, at, end)
+            rows.append(None)
         at = end
     return made.done()
 
@@ -284,6 +291,7 @@ def decode_v2(body: bytes, table: SymbolTable) -> Decoded:
     if symbols and symbols[0]:
         raise Malformed("the first string of the request is not empty, as 2.0 asks")
     made.labels = _resolve(made.labels, symbols, table)
+    made.known = [None] * len(made.labels)
     return made.done()
 
 

@@ -161,7 +161,7 @@ class Receiver:
         unpacked = unpack(body, self._max_bytes)
         if message is Message.V1:
             decoded = decode_v1(unpacked, self._sets.known)
-            rows = self._sets.rows_of(decoded.labels, labels_v1)
+            rows = self._sets.rows_of(decoded.labels, labels_v1, decoded.known)
         else:
             decoded = decode_v2(unpacked, self._table)
             if self._table.generation != self._symbols_of:
