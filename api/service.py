@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from api.intake import Intake
 from api.push import Push
 from api.reads import AccuracyRow, AdviceRecord, Health, History, TargetHealth
 from api.settings import Settings
+from collectors.burst import BurstAnswer
 from collectors.counters_file import cost_of
 from collectors.scrape import MOST_AHEAD_S
 from collectors.topology.merge import merge
@@ -27,7 +28,7 @@ from forecast.advisor.advise import advise_round
 from forecast.advisor.grade import grade
 from forecast.advisor.types import Advice, Forecasts, Grade, Limits, Rule
 from forecast.predict.settings import PredictSettings
-from forecast.predict.types import JobForecast, LinkForecast
+from forecast.predict.types import Absence, JobForecast, LinkForecast, Why
 from forecast.predict.worker import PredictReply, PredictRequest
 from telemetry.catalogue import BY_NAME
 from telemetry.clock import Clock
@@ -54,6 +55,15 @@ class Source(Protocol):
 
     def topology(self) -> Topology:
         """What its pages tell of the wiring."""
+        ...
+
+
+@runtime_checkable
+class CanBurst(Protocol):
+    """A source that can be read more closely for a while."""
+
+    def burst(self, nodes: Iterable[str]) -> BurstAnswer:
+        """Read what tells of these hosts as often as is worth while, for a minute."""
         ...
 
 
@@ -150,6 +160,7 @@ class Service:
         for message in reply.messages:
             log.warning(message)
         self._keep(request, reply)
+        self._look_closer(request, reply)
         self._score(request, reply)
         await self._advise(now_s)
 
@@ -194,6 +205,25 @@ class Service:
             not hasattr(path, "why") for job in reply.jobs for path in job.metrics.values()
         ):
             self.first_forecast_after_s = self._clock.monotonic() - self._started_monotonic_s
+
+    def _look_closer(self, request: PredictRequest, reply: PredictReply) -> None:
+        """Where a period cannot be resolved, have the job's sources read more often for a while."""
+        if not isinstance(self._source, CanBurst):
+            return
+        coarse = {
+            node
+            for frame, forecast in zip(request.jobs, reply.jobs, strict=True)
+            if isinstance(forecast.period, Absence) and forecast.period.why is Why.SAMPLING_TOO_COARSE
+            for node in frame.job.nodes
+        }
+        if not coarse:
+            return
+        answer = self._source.burst(sorted(coarse))
+        self._counters["gpucast_bursts_total"] += len(answer.granted)
+        for why, count in answer.reasons.items():
+            self._counters[f'gpucast_bursts_refused_total{{why="{why}"}}'] += count
+        if answer.granted:
+            log.info("%d sources are read more closely for a while to resolve periods", len(answer.granted))
 
     def _score(self, request: PredictRequest, reply: PredictReply) -> None:
         for frame, forecast in zip(request.jobs, reply.jobs, strict=True):

@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +16,7 @@ from api.schedulers import Schedulers
 from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
 from collectors.address import shown_address
 from collectors.aside import call_aside
+from collectors.burst import BurstAnswer
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.custom_map import CustomMap
 from collectors.pool import OnBatch, ScrapePool
@@ -29,6 +30,8 @@ SD_TIMEOUT_S = 10.0
 NVML_EVERY_S = 1.0
 """The driver itself renews utilisation and power about once a second or faster."""
 SD_MAX_BYTES = 64 * 2**20
+_BURST_INTERVAL_S = 0.2
+_BURST_FOR_S = 60.0
 
 
 class ExporterSource:
@@ -100,6 +103,13 @@ class ExporterSource:
     def status(self) -> list[TargetHealth]:
         """Every target."""
         return _status(self._pool)
+
+    def burst(self, nodes: Iterable[str]) -> BurstAnswer:
+        """Read the exporters of some hosts more closely for a minute."""
+        sources = self._pool.sources_of(nodes)
+        # All of them together stay within half of what the settings allow.
+        interval_s = max(_BURST_INTERVAL_S, 2.0 * len(sources) / self._settings.max_scrapes_per_s)
+        return self._pool.burst(sources, interval_s, _BURST_FOR_S)
 
     def topology(self) -> Topology:
         """What the pages tell of the wiring."""

@@ -69,6 +69,11 @@ class Cadence:
         most_s = _ODD_GAP * median(self._gaps_s)
         return fmean(gap_s for gap_s in self._gaps_s if gap_s <= most_s)
 
+    @property
+    def may_be_faster(self) -> bool:
+        """Whether the source may change more often than it is read: nothing is known yet, or each reading was new."""
+        return not self._gaps_s or self._in_a_row >= _ALWAYS_CHANGING
+
     def observe(self, at_s: float, changed: bool) -> bool:
         """Take note of a reading; True when it is to be kept as an observation.
 

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from collectors.base import Collector
+from collectors.burst import BurstAnswer, BurstLimits, Bursts
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.scrape import ExporterCollector
 from collectors.wiring import TellsWiring, build_topology
@@ -78,12 +79,16 @@ class _Target:
     findings: Counter[str] = field(default_factory=Counter)
     details: dict[str, str] = field(default_factory=dict)
     last_error: str = ""
+    nodes: frozenset[str] = frozenset()
+    resume: asyncio.Future[None] | None = None
 
     def note(self, batch: SampleBatch) -> None:
         for finding in batch.findings:
             self.findings[finding.problem.value] += finding.count
             self.details[finding.problem.value] = finding.detail
         fatal = next((f for f in batch.findings if f.problem in _FATAL), None)
+        if batch.sightings:
+            self.nodes = frozenset(sighting.gpu.node for sighting in batch.sightings)
         self.up = len(batch) > 0 or fatal is None
         if self.up:
             self.last_ok_s, self.last_error = batch.received_s, ""
@@ -112,6 +117,7 @@ class ScrapePool:
         self._random = random.Random(seed)
         self._targets: dict[str, _Target] = {}
         self._leaving: set[asyncio.Task[None]] = set()
+        self._bursts = Bursts(BurstLimits(max_reads_per_s=self.limits.max_scrapes_per_s / 2.0))
 
     def add(self, collector: Collector, *, cadence: Cadence | None = None, lookback_s: float = 0.0) -> None:
         """Start reading a source; one of the same name is replaced. To be called inside the running loop.
@@ -130,6 +136,7 @@ class ScrapePool:
     def remove(self, source: str) -> None:
         """Stop reading a source; unknown names are ignored."""
         target = self._targets.pop(source, None)
+        self._bursts.forget(source)
         if target is not None and target.task is not None:
             target.task.cancel()
             self._leaving.add(target.task)
@@ -142,6 +149,38 @@ class ScrapePool:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, *self._leaving, return_exceptions=True)
+
+    def sources_of(self, nodes: Iterable[str]) -> list[str]:
+        """Sources that told of GPUs on any of these hosts, sorted."""
+        wanted = frozenset(nodes)
+        return sorted(name for name, target in self._targets.items() if target.nodes & wanted)
+
+    def burst(self, sources: Iterable[str], interval_s: float, for_s: float) -> BurstAnswer:
+        """Read some sources more often for a while; at once, and without asking a source that is known to be slower.
+
+        Args:
+            sources: names.
+            interval_s: seconds between readings, brought into 0.1 to 1.
+            for_s: how long, at most 60 s. A source then rests for ten minutes.
+        """
+        told = {source: self._burst_one(source, interval_s, for_s) for source in sources}
+        return BurstAnswer(
+            tuple(source for source, why in told.items() if not why),
+            {source: why for source, why in told.items() if why},
+        )
+
+    def _burst_one(self, source: str, interval_s: float, for_s: float) -> str:
+        """Why a source is not read more often; empty when it is."""
+        target, at_s = self._targets.get(source), self._clock.monotonic()
+        if target is None:
+            return "unknown"
+        slow = not target.cadence.may_be_faster and (target.cadence.refresh_s or 0.0) > interval_s
+        if slow and not self._bursts.rests(source, at_s):
+            return "slow_source"
+        why = self._bursts.ask(source, interval_s, for_s, at_s)
+        if not why and target.resume is not None and not target.resume.done():
+            target.resume.set_result(None)
+        return why
 
     def statuses(self) -> list[TargetStatus]:
         """Every source, sorted by name."""
@@ -178,12 +217,18 @@ class ScrapePool:
             while True:
                 started = loop.time()
                 await self._read_once(target)
-                target.interval_s = target.cadence.next_interval_s(self._clock.now(), len(self._targets))
+                target.interval_s = self._next_interval_s(target)
                 jitter = 1.0 + self._random.uniform(-_JITTER_RATIO, _JITTER_RATIO)
-                await asyncio.sleep(max(target.interval_s * jitter - (loop.time() - started), 0.0))
+                await _pause(target, max(target.interval_s * jitter - (loop.time() - started), 0.0))
         finally:
             if isinstance(target.collector, ExporterCollector):
                 await target.collector.close()
+
+    def _next_interval_s(self, target: _Target) -> float:
+        usual_s = target.cadence.next_interval_s(self._clock.now(), len(self._targets))
+        burst_s = self._bursts.interval_s(target.collector.name, self._clock.monotonic())
+        # A source that fails is left alone as long as ever.
+        return usual_s if burst_s is None or not target.up else min(usual_s, burst_s)
 
     async def _read_once(self, target: _Target) -> None:
         now_s = self._clock.now()
@@ -203,3 +248,20 @@ class ScrapePool:
         except Exception:  # nor does the receiver's trouble end the reading
             target.findings["internal"] += 1
             _log.exception("samples of %s could not be handed on", target.collector.name)
+
+
+async def _pause(target: _Target, duration_s: float) -> None:
+    """Wait, unless a burst begins meanwhile."""
+    loop = asyncio.get_running_loop()
+    target.resume = loop.create_future()
+    timer = loop.call_later(duration_s, _end, target.resume)
+    try:
+        await target.resume
+    finally:
+        timer.cancel()
+        target.resume = None
+
+
+def _end(pause: asyncio.Future[None]) -> None:
+    if not pause.done():
+        pause.set_result(None)
