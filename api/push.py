@@ -11,6 +11,7 @@ from functools import partial
 
 from api.intake import Intake, IntakeBusy
 from api.reads import TargetHealth
+from collectors.custom_map import CustomMap
 from collectors.ownership import Ownership
 from collectors.remote_write.receiver import Message, Received, Receiver
 from collectors.steps import StepBook, StepsTaken, read_reports
@@ -100,14 +101,21 @@ class Push:
         intake: where samples go.
         now: wall clock.
         ownership: where the labels' word on owners meets a scheduler's; None where there is no scheduler.
+        custom: the site's own metrics.
     """
 
-    def __init__(self, intake: Intake, now: Callable[[], float], ownership: Ownership | None = None) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        now: Callable[[], float],
+        ownership: Ownership | None = None,
+        custom: CustomMap | None = None,
+    ) -> None:
         self._intake = intake
         self._now = now
         self._ownership = ownership
         self._inside = 0
-        self._receiver = Receiver(WRITE_PATH)
+        self._receiver = Receiver(WRITE_PATH, custom=custom)
         self._reading = asyncio.Lock()
         self._book = StepBook()
         self._storing: set[asyncio.Future[None]] = set()

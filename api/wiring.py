@@ -86,7 +86,7 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         if settings.prometheus.url
         else ExporterSource(settings.scrape, intake.take, clock, schedulers, collectives, custom)
     )
-    push = Push(intake, clock.now, schedulers.ownership)
+    push = Push(intake, clock.now, schedulers.ownership, custom)
     desk = AdviceDesk(chosen, settings.advice.modes)
     service = Service(
         settings,

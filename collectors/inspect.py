@@ -13,6 +13,7 @@ from collectors.fields import FieldMapper
 from collectors.inspection import InspectedRow, Inspection, count_text, rows_of
 from collectors.kubernetes.inspect import read_kubernetes
 from collectors.nccl.inspected import read_debug_log, read_inspector, read_nccl_tests, read_ras_answer
+from collectors.pushed import read_steps, read_write
 from collectors.series_map import SeriesMapper
 from collectors.slurm.inspect import read_slurm
 from collectors.switch_counters import read_switch_csv
@@ -93,6 +94,8 @@ FORMATS: dict[str, Callable[[bytes, str], Inspection | None]] = {
     "nccl-tests output": read_nccl_tests,
     "topology (Slurm, Topograph, node labels, nvidia-smi, NCCL)": read_topology,
     "switch counters (CSV)": read_switch_csv,
+    "steps that a job reports": read_steps,
+    "remote write request": read_write,
     "Prometheus exposition page": _read_page,
 }
 """Tried in this order; each gives None when the data is not its own. A new format is a function and a line here."""

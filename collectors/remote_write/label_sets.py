@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.attribution import BUSY_METRICS, OwnerRules
+from collectors.custom_map import CustomMap
 from collectors.entities import host_of
 from collectors.pieces import Meaning
 from collectors.quality import Limits
@@ -91,10 +92,11 @@ class LabelSets:
     Args:
         source: what findings call the sender.
         rules: the site's naming of owners.
+        custom: the site's own metrics.
     """
 
-    def __init__(self, source: str, rules: OwnerRules | None = None) -> None:
-        self._mapper = SeriesMapper(source, rules)
+    def __init__(self, source: str, rules: OwnerRules | None = None, custom: CustomMap | None = None) -> None:
+        self._mapper = SeriesMapper(source, rules, custom)
         self.wiring: dict[LinkId, Wiring] = {}
         self.nics: set[LinkId] = set()
         self.nodenames: dict[str, str] = {}

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.attribution import BUSY_RATIO, OwnerRules
+from collectors.custom_map import CustomMap
 from collectors.quality import PROBLEM_OF, judge
 from collectors.remote_write.label_sets import INVALID, STATE_METRIC, UNKNOWN, LabelSets
 from collectors.remote_write.protobuf import Decoded, SymbolTable, decode_v1, decode_v2, labels_v1
@@ -120,13 +121,21 @@ class Receiver:
     Args:
         source: what findings and batches call it.
         rules: the site's naming of owners.
+        custom: the site's own metrics.
         max_bytes: most bytes a body may unpack to.
     """
 
-    def __init__(self, source: str, rules: OwnerRules | None = None, *, max_bytes: int = MAX_UNPACKED_BYTES) -> None:
+    def __init__(
+        self,
+        source: str,
+        rules: OwnerRules | None = None,
+        custom: CustomMap | None = None,
+        *,
+        max_bytes: int = MAX_UNPACKED_BYTES,
+    ) -> None:
         self._source = source
         self._max_bytes = max_bytes
-        self._sets = LabelSets(source, rules)
+        self._sets = LabelSets(source, rules, custom)
         self._table = SymbolTable()
         self._symbols_of = 0
         self._state = _State(self._sets.generation)
