@@ -14,7 +14,8 @@ from api.reads import TargetHealth
 from collectors.custom_map import CustomMap
 from collectors.ownership import Ownership
 from collectors.remote_write.receiver import Message, Received, Receiver
-from collectors.steps import StepBook, StepsTaken, read_reports
+from collectors.step_reports import read_reports
+from collectors.steps import StepBook, StepsTaken
 from collectors.wiring import build_topology
 from telemetry.samples import Problem, SampleBatch
 from telemetry.topology import Topology

@@ -11,7 +11,8 @@ from collectors.remote_write.protobuf import SymbolTable, decode_v1, decode_v2, 
 from collectors.remote_write.receiver import MAX_UNPACKED_BYTES, Message, Received, Receiver
 from collectors.remote_write.snappy import unpack
 from collectors.remote_write.wire import Malformed
-from collectors.steps import StepBook, read_reports
+from collectors.step_reports import read_reports
+from collectors.steps import StepBook
 from telemetry.errors import SchemaError
 from telemetry.samples import Finding, Problem, SampleBatch
 

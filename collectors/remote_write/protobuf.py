@@ -10,101 +10,24 @@ Messages: prometheus.WriteRequest (prompb/remote.proto, types.proto) and io.prom
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.remote_write.wire import Malformed, read_size, read_varint, read_varints, signed, skip_field
+from collectors.remote_write.columns import (
+    MAX_FIELDS,
+    MAX_REF_BYTES,
+    MAX_SERIES,
+    SAMPLE_HEAD,
+    TIME_TAG,
+    Building,
+    Decoded,
+)
+from collectors.remote_write.wire import Malformed, read_size, read_varint, read_varints, skip_field
 
-MAX_SERIES = 20_000
-MAX_SAMPLES = 200_000
-MAX_FIELDS = 400_000
-MAX_REF_BYTES = 4 * MAX_FIELDS
-"""Of one request. Prometheus sends 2,000 samples at once, vmagent 10,000; what is within these is read in a second."""
 _MAX_FIELDS_OF_LABEL = 4
-_MAX_FIELDS_OF_SAMPLE = 16
-"""More than these messages have, for fields of versions to come."""
-
-_SAMPLE_BYTES = 16
-"""A sample whose value is not 0 and whose time is between 1971 and 2109: 9 bytes of value, 7 of time."""
-_SAMPLE_HEAD = b"\x12\x10\x09"
-_TIME_TAG = 0x10
-_DOUBLE = struct.Struct("<d")
-
-
-@dataclass(slots=True)
-class Decoded:
-    """A request as columns.
-
-    Args:
-        labels: of each series, the bytes that carry its labels.
-        known: of each series, what was found for these bytes while reading; None where nothing was looked for.
-        series: (n_samples,) index into ``labels``.
-        at_ms: (n_samples,) Unix milliseconds.
-        value: (n_samples,) with the very bits that were sent.
-        histograms: native histogram samples; they are counted, not read.
-        exemplars: likewise.
-    """
-
-    labels: list[bytes]
-    known: list[int | None]
-    series: NDArray[np.int64]
-    at_ms: NDArray[np.int64]
-    value: NDArray[np.float64]
-    histograms: int = 0
-    exemplars: int = 0
-
-
-@dataclass(slots=True)
-class _Building:
-    """What is read so far; ``ends`` and ``owners`` are of samples of the usual shape, ``odd`` are the others."""
-
-    body: bytes
-    labels: list[bytes] = field(default_factory=list)
-    known: list[int | None] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    owners: list[int] = field(default_factory=list)
-    odd: list[tuple[int, int, float]] = field(default_factory=list)
-    histograms: int = 0
-    exemplars: int = 0
-    fields: int = 0
-
-    def count_series(self) -> None:
-        if len(self.labels) >= MAX_SERIES:
-            raise Malformed(f"the request has more than {MAX_SERIES} series", mend="Send fewer at once")
-
-    def count_fields(self) -> None:
-        self.fields += 1
-        if self.fields > MAX_FIELDS:
-            raise Malformed(f"the request has more than {MAX_FIELDS} fields", mend="Send fewer series at once")
-
-    def add_sample(self, at: int, end: int) -> None:
-        """The sample message between the two offsets, of the series that is read now."""
-        body = self.body
-        if end - at == _SAMPLE_BYTES and body[at] == 0x09 and body[at + 9] == _TIME_TAG:
-            self.ends.append(end)
-            self.owners.append(len(self.labels))
-        else:
-            self.odd.append((len(self.labels), *_read_sample(body, at, end)))
-
-    def done(self) -> Decoded:
-        ends = np.array(self.ends, np.int64)
-        owners = np.array(self.owners, np.int64)
-        if len(ends) + len(self.odd) > MAX_SAMPLES:
-            raise Malformed(f"the request has more than {MAX_SAMPLES} samples", mend="Send fewer at once")
-        at_ms, value, whole = _read_samples(self.body, ends)
-        for place in np.flatnonzero(~whole).tolist():
-            end = self.ends[place]
-            self.odd.append((self.owners[place], *_read_sample(self.body, end - _SAMPLE_BYTES, end)))
-        if self.odd:
-            more = [np.array(column) for column in zip(*self.odd, strict=True)]
-            owners = np.concatenate([owners[whole], more[0]])
-            at_ms = np.concatenate([at_ms[whole], more[1].astype(np.int64)])
-            value = np.concatenate([value[whole], more[2].astype(np.float64)])
-        return Decoded(self.labels, self.known, owners, at_ms, value, self.histograms, self.exemplars)
+"""Twice what it has, for versions to come."""
 
 
 def decode_v1(body: bytes, known: Mapping[bytes, int]) -> Decoded:
@@ -117,7 +40,7 @@ def decode_v1(body: bytes, known: Mapping[bytes, int]) -> Decoded:
     Raises:
         Malformed: not such a message, torn, or beyond the limits.
     """
-    made = _Building(body)
+    made = Building(body)
     labels, rows, ends, owners = made.labels, made.known, made.ends, made.owners
     at, total = 0, len(body)
     while at < total:
@@ -138,7 +61,7 @@ def decode_v1(body: bytes, known: Mapping[bytes, int]) -> Decoded:
         # Bytes that were read as whole label fields before are so again; what is left is one sample.
         head = body[at : end - 18]
         row = known.get(head)
-        if row is not None and size >= 18 and body.startswith(_SAMPLE_HEAD, end - 18) and body[end - 7] == _TIME_TAG:
+        if row is not None and size >= 18 and body.startswith(SAMPLE_HEAD, end - 18) and body[end - 7] == TIME_TAG:
             ends.append(end)
             owners.append(len(labels))
             labels.append(head)
@@ -150,7 +73,7 @@ def decode_v1(body: bytes, known: Mapping[bytes, int]) -> Decoded:
     return made.done()
 
 
-def _read_series_v1(made: _Building, at: int, end: int) -> None:
+def _read_series_v1(made: Building, at: int, end: int) -> None:
     """One ``TimeSeries``, field by field."""
     body = made.body
     label_fields: list[bytes] = []
@@ -264,7 +187,7 @@ def decode_v2(body: bytes, table: SymbolTable) -> Decoded:
     Raises:
         Malformed: not such a message, torn, beyond the limits, or a reference to a string that is not there.
     """
-    made = _Building(body)
+    made = Building(body)
     symbols: list[bytes] = []
     at, total = 0, len(body)
     while at < total:
@@ -295,14 +218,14 @@ def decode_v2(body: bytes, table: SymbolTable) -> Decoded:
     return made.done()
 
 
-def _read_usual_v2(made: _Building, at: int, end: int) -> bool:
+def _read_usual_v2(made: Building, at: int, end: int) -> bool:
     """Read a series of one sample, perhaps with metadata behind, as Prometheus sends them; False when it is another."""
     body = made.body
     if end - at < 22 or body[at] != 0x0A or body[at + 1] >= 0x80:
         return False
     middle = at + 2 + body[at + 1]
     tail = middle + 18
-    if tail > end or not body.startswith(_SAMPLE_HEAD, middle) or body[middle + 11] != _TIME_TAG:
+    if tail > end or not body.startswith(SAMPLE_HEAD, middle) or body[middle + 11] != TIME_TAG:
         return False
     if tail != end and not (end - tail >= 2 and body[tail] == 0x2A and body[tail + 1] == end - tail - 2):
         return False
@@ -312,7 +235,7 @@ def _read_usual_v2(made: _Building, at: int, end: int) -> bool:
     return True
 
 
-def _read_series_v2(made: _Building, at: int, end: int) -> None:
+def _read_series_v2(made: Building, at: int, end: int) -> None:
     """One ``TimeSeries``, field by field; its references stay packed for now."""
     body = made.body
     refs: list[bytes] = []
@@ -361,49 +284,13 @@ def _resolve(packed: list[bytes], symbols: list[bytes], table: SymbolTable) -> l
     return found
 
 
-def _skip_unknown(made: _Building, at: int) -> int:
+def _skip_unknown(made: Building, at: int) -> int:
     """Behind a field of the request that is of no interest, such as metadata."""
     made.count_fields()
     tag, at = read_varint(made.body, at, len(made.body))
     if tag >> 3 == 0:
         raise Malformed(f"a field without a number at byte {at}")
     return skip_field(made.body, tag, at, len(made.body))
-
-
-def _read_samples(
-    body: bytes, ends: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Times and values of samples of the usual shape, all at once, and which of them are really of that shape."""
-    raw = np.frombuffer(body, np.uint8)
-    if not ends.size:
-        return np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.bool_)
-    cells = raw[ends[:, None] + np.arange(-_SAMPLE_BYTES, 0)]
-    value = np.ascontiguousarray(cells[:, 1:9]).view("<f8")[:, 0].astype(np.float64, copy=False)
-    digits = cells[:, 10:]
-    whole = (digits[:, :-1] >= 0x80).all(axis=1) & (digits[:, -1] < 0x80)
-    at_ms = ((digits & 0x7F).astype(np.int64) << (7 * np.arange(6))).sum(axis=1)
-    return at_ms, value, whole
-
-
-def _read_sample(body: bytes, at: int, end: int) -> tuple[int, float]:
-    """Time and value of any sample message; absent fields are 0, as proto3 says."""
-    at_ms, value = 0, 0.0
-    for _ in range(_MAX_FIELDS_OF_SAMPLE):
-        if at >= end:
-            return at_ms, value
-        tag, at = read_varint(body, at, end)
-        if tag == 0x09:
-            if at + 8 > end:
-                raise Malformed("a sample's value is torn")
-            value, at = _DOUBLE.unpack_from(body, at)[0], at + 8
-        elif tag == _TIME_TAG:
-            number, at = read_varint(body, at, end)
-            at_ms = signed(number)
-        else:
-            at = skip_field(body, tag, at, end)
-    if at < end:
-        raise Malformed(f"a sample has more than {_MAX_FIELDS_OF_SAMPLE} fields")
-    return at_ms, value
 
 
 def _text(data: bytes) -> str:

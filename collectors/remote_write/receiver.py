@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from collectors.attribution import BUSY_RATIO, OwnerRules
 from collectors.custom_map import CustomMap
 from collectors.quality import PROBLEM_OF, judge
+from collectors.remote_write.columns import Decoded
 from collectors.remote_write.label_sets import INVALID, STATE_METRIC, UNKNOWN, LabelSets
-from collectors.remote_write.protobuf import Decoded, SymbolTable, decode_v1, decode_v2, labels_v1
+from collectors.remote_write.protobuf import SymbolTable, decode_v1, decode_v2, labels_v1
 from collectors.remote_write.snappy import unpack
 from collectors.wiring import Wiring
 from telemetry.catalogue import ACTIVE_PORT_STATE

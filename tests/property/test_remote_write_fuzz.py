@@ -13,7 +13,8 @@ from collectors.remote_write.protobuf import SymbolTable, decode_v1, decode_v2
 from collectors.remote_write.receiver import Message, Receiver
 from collectors.remote_write.snappy import unpack
 from collectors.remote_write.wire import Malformed, read_varint, read_varints
-from collectors.steps import StepBook, read_reports
+from collectors.step_reports import read_reports
+from collectors.steps import StepBook
 from telemetry.errors import SchemaError
 from telemetry.samples import validate_batch
 from tests.kit.remote_write import field, ordered, pack, sample, series_v1, v1, v2, varint

@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from collectors import steps
-from collectors.steps import StepBook, StepsTaken, read_reports
+from collectors import step_reports, steps
+from collectors.step_reports import read_reports
+from collectors.steps import StepBook, StepsTaken
 from telemetry.errors import SchemaError
 from telemetry.samples import Reason, validate_batch
 
@@ -202,7 +203,7 @@ def test_a_torn_line_among_lines_is_one_fault():
 
 
 def test_requests_and_memory_are_bounded(monkeypatch: pytest.MonkeyPatch, book: StepBook):
-    monkeypatch.setattr(steps, "MAX_REPORTS", 3)
+    monkeypatch.setattr(step_reports, "MAX_REPORTS", 3)
     with pytest.raises(SchemaError, match="more than 3 reports"):
         read_reports(json.dumps([step(1)] * 4).encode(), AT)
     monkeypatch.setattr(steps, "MAX_JOBS", 5)

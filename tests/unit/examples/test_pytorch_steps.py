@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from collectors.steps import read_reports
+from collectors.step_reports import read_reports
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "pytorch_steps.py"
 WITHIN_S = 10.0
