@@ -45,7 +45,26 @@ TREES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
     max_leaves=12,
 )
-JOB_FIELDS = ["job_id", "job_state", "nodes", "time_limit", "start_time", "submit_time", "priority", "gres_detail", "tres_alloc_str", "tres_req_str", "tres_per_node", "node_count", "tasks", "user_name", "array_job_id", "array_task_string", "job_resources", "restart_cnt"]
+JOB_FIELDS = [
+    "job_id",
+    "job_state",
+    "nodes",
+    "time_limit",
+    "start_time",
+    "submit_time",
+    "priority",
+    "gres_detail",
+    "tres_alloc_str",
+    "tres_req_str",
+    "tres_per_node",
+    "node_count",
+    "tasks",
+    "user_name",
+    "array_job_id",
+    "array_task_string",
+    "job_resources",
+    "restart_cnt",
+]
 NODE_FIELDS = ["name", "state", "state_flags", "gres", "gres_used", "partitions", "node", "nodes"]
 
 
