@@ -69,6 +69,11 @@ class Intake:
         self.dropped_total = 0
         self.failures_total = 0
 
+    @property
+    def refused_total(self) -> int:
+        """Samples of new series beyond the store's limit; stores without one refuse none."""
+        return sum(getattr(self._store, "refused", {}).values())
+
     async def take(self, batch: SampleBatch) -> None:
         """Accept one batch from a collector."""
         if len(batch) == 0 and not batch.sightings:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _SWITCH_S = 0.0005
-"""Every system call of the loop gives the interpreter to the store's thread, which by default keeps it for 5 ms: at
-thousands of calls a second the loop would stand still while the store writes."""
+"""A thread that takes the interpreter during a system call of the loop may keep it for 5 ms by default. At thousands of
+calls a second that would hold the loop up while the store writes; in one pair of runs of ``gpucast bench ingest`` fewer
+reads came late with this setting, on a machine with other work on it."""
 _COLLECT_AFTER = (100_000, 20, 20)
 """By default garbage is looked for each 700 new objects, and each time in full the 200,000 series of a large cluster are
 walked through. What pages leave behind goes without that: it holds no cycles."""

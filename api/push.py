@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from api.intake import Intake, IntakeBusy
-from api.reads import TargetHealth
 from collectors.custom_map import CustomMap
 from collectors.ownership import Ownership
 from collectors.remote_write.receiver import Message, Received, Receiver
+from collectors.status import TargetStatus
 from collectors.step_reports import read_reports
 from collectors.steps import StepBook, StepsTaken
 from collectors.wiring import build_topology
@@ -76,12 +76,12 @@ class Door:
         self.note(problem, detail)
         self.last_error = detail
 
-    def health(self, now_s: float) -> TargetHealth:
+    def health(self, now_s: float) -> TargetStatus:
         """As one source among the others."""
         silent_s = now_s - self.last_ok_s if self.last_ok_s is not None else None
         up = silent_s is not None and silent_s <= SILENT_AFTER_S
         error = self.last_error or ("" if up or silent_s is None else f"nothing was sent for {silent_s:.0f} s")
-        return TargetHealth(
+        return TargetStatus(
             source=self.path,
             up=up,
             last_ok_s=self.last_ok_s,
@@ -230,7 +230,7 @@ class Push:
         if storing.cancelled() or storing.exception() is not None:
             self._book.forget(taken.news)
 
-    def status(self) -> list[TargetHealth]:
+    def status(self) -> list[TargetStatus]:
         """The doors that somebody knocked at."""
         now_s = self._now()
         return [door.health(now_s) for door in self._doors.values() if door.last_ok_s is not None or door.findings]

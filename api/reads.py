@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from collectors.status import TargetStatus
 from forecast.advisor.types import Advice, Grade, Mode
 from forecast.backends.base import Plan, Receipt
 from forecast.predict.types import JobForecast, LinkForecast
@@ -78,35 +79,6 @@ class AccuracyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetHealth:
-    """One source as ``doctor`` shows it.
-
-    Args:
-        source: URL.
-        up: whether the last attempt gave samples.
-        last_ok_s: wall time of the last good reply; None when there was none.
-        interval_s: how often it is read now.
-        refresh_s: how often its values really change; None when not known yet.
-        clock_offset_s: our clock minus its timestamps; None when it sends none.
-        samples: per reply.
-        findings: problem -> count since start.
-        last_error: a sentence; empty when fine.
-        details: finding -> the newest sentence about it.
-    """
-
-    source: str
-    up: bool
-    last_ok_s: float | None
-    interval_s: float
-    refresh_s: float | None
-    clock_offset_s: float | None
-    samples: int
-    findings: dict[str, int]
-    last_error: str = ""
-    details: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Health:
     """Whether the service can serve, and why not.
 
@@ -121,7 +93,7 @@ class Health:
 
     ready: bool
     reasons: tuple[str, ...]
-    targets: tuple[TargetHealth, ...]
+    targets: tuple[TargetStatus, ...]
     missing_fields: dict[str, str]
     counters: dict[str, float]
     started_s: float

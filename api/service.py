@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -15,11 +15,12 @@ from api.desk import AdviceDesk
 from api.forecast_worker import ForecastWorker
 from api.intake import Intake
 from api.push import Push
-from api.reads import AccuracyRow, AdviceRecord, Health, History, TargetHealth
+from api.reads import AccuracyRow, AdviceRecord, Health, History
 from api.settings import Settings
 from collectors.burst import BurstAnswer
 from collectors.counters_file import cost_of
 from collectors.scrape import MOST_AHEAD_S
+from collectors.status import TargetStatus
 from collectors.topology.merge import merge
 from features.frame import JobFrame, LinkFrame
 from features.ring import Ring
@@ -49,7 +50,7 @@ class Source(Protocol):
         """Collect until cancelled."""
         ...
 
-    def status(self) -> list[TargetHealth]:
+    def status(self) -> list[TargetStatus]:
         """Every target."""
         ...
 
@@ -114,8 +115,6 @@ class Service:
         self._counters: Counter[str] = Counter()
         self._problem = ""
         self._started_s = clock.now()
-        self._started_monotonic_s = clock.monotonic()
-        self.first_forecast_after_s: float | None = None
 
     async def run(self) -> None:
         """Run until cancelled; then flush and release everything."""
@@ -201,10 +200,6 @@ class Service:
             self._book.forget(str(gone))
         self._jobs = {forecast.job: forecast for forecast in reply.jobs}
         self._links = {str(forecast.link): forecast for forecast in reply.links}
-        if self.first_forecast_after_s is None and any(
-            not hasattr(path, "why") for job in reply.jobs for path in job.metrics.values()
-        ):
-            self.first_forecast_after_s = self._clock.monotonic() - self._started_monotonic_s
 
     def _look_closer(self, request: PredictRequest, reply: PredictReply) -> None:
         """Where a period cannot be resolved, have the job's sources read more often for a while."""
@@ -370,6 +365,7 @@ class Service:
             "gpucast_samples_received_total": float(self._intake.samples_total),
             "gpucast_samples_stored_total": float(self._intake.stored_total),
             "gpucast_samples_dropped_total": float(self._intake.dropped_total),
+            "gpucast_samples_refused_total": float(self._intake.refused_total),
             "gpucast_store_failures_total": float(self._intake.failures_total),
             "gpucast_worker_restarts_total": float(self._worker.restarts_total),
         }
@@ -382,7 +378,7 @@ class Service:
             started_s=self._started_s,
         )
 
-    def _reasons(self, targets: Sequence[TargetHealth]) -> list[str]:
+    def _reasons(self, targets: Sequence[TargetStatus]) -> list[str]:
         reasons = []
         if self._intake.problem:
             reasons.append(f"samples cannot be stored: {self._intake.problem}")
@@ -407,6 +403,3 @@ def _missing_fields(frames: Sequence[JobFrame]) -> dict[str, str]:
 def _label(text: str) -> str:
     """A label's value as Prometheus text."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-Ready = Callable[[str], None]

@@ -6,21 +6,23 @@ import asyncio
 import http.client
 import json
 import urllib.request
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import aiohttp
+
 from api.collectives import Collectives
-from api.reads import TargetHealth
 from api.schedulers import Schedulers
 from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
 from collectors.address import shown_address
 from collectors.aside import call_aside
+from collectors.base import Collector
 from collectors.burst import BurstAnswer
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.custom_map import CustomMap
 from collectors.pool import OnBatch, ScrapePool
 from collectors.scrape import ExporterCollector, open_session
+from collectors.status import TargetStatus
 from telemetry.clock import Clock
 from telemetry.errors import ConfigError
 from telemetry.roster import Roster
@@ -34,7 +36,49 @@ _BURST_INTERVAL_S = 0.2
 _BURST_FOR_S = 60.0
 
 
-class ExporterSource:
+class _Pooled:
+    """What both kinds of source share: one pool, and the schedulers and collectives read beside it."""
+
+    def __init__(
+        self,
+        pool: ScrapePool,
+        schedulers: Schedulers | None,
+        collectives: Collectives | None,
+    ) -> None:
+        self._pool = pool
+        self._schedulers = schedulers
+        self._collectives = collectives
+        self._ownership = schedulers.ownership if schedulers else None
+
+    async def _read_until_cancelled(self, collectors: Iterable[tuple[Collector, Cadence, float]]) -> None:
+        """Read the given collectors, each with its rhythm and lookback, and what is read beside them."""
+        try:
+            for collector, cadence, lookback_s in collectors:
+                self._pool.add(collector, cadence=cadence, lookback_s=lookback_s)
+            if self._schedulers:
+                self._schedulers.add_to(self._pool)
+            if self._collectives:
+                self._collectives.add_to(self._pool)
+            await asyncio.Event().wait()
+        finally:
+            await self._pool.stop()
+            if self._schedulers:
+                await self._schedulers.close()
+
+    def status(self) -> list[TargetStatus]:
+        """Every target."""
+        return self._pool.statuses()
+
+    def topology(self) -> Topology:
+        """What the pages or series tell of the wiring."""
+        return self._pool.topology()
+
+    def rosters(self) -> tuple[Roster, ...]:
+        """What each scheduler listed last."""
+        return self._schedulers.rosters() if self._schedulers else ()
+
+
+class ExporterSource(_Pooled):
     """Every exporter of the settings, side by side.
 
     Args:
@@ -43,6 +87,7 @@ class ExporterSource:
         clock: wall clock.
         schedulers: read beside them.
         collectives: read beside them.
+        custom: the site's own metrics.
     """
 
     def __init__(
@@ -56,10 +101,8 @@ class ExporterSource:
     ) -> None:
         self._settings = settings
         self._custom = custom
-        self._collectives = collectives
-        self._schedulers = schedulers
         self._limits = CadenceLimits(max_scrapes_per_s=settings.max_scrapes_per_s, fixed_s=settings.interval_s)
-        self._pool = ScrapePool(on_batch, clock, self._limits)
+        super().__init__(ScrapePool(on_batch, clock, self._limits), schedulers, collectives)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -67,42 +110,33 @@ class ExporterSource:
         if self._settings.targets_from:
             targets = await call_aside(discover, self._settings.targets_from)
         async with open_session() as session:
-            try:
-                for target in targets:
-                    collector = ExporterCollector(
-                        target.url,
-                        session,
-                        node=target.node,
-                        cadence=Cadence(self._limits),
-                        timeout_s=self._settings.timeout_s,
-                        max_bytes=self._settings.max_bytes,
-                        ownership=self._schedulers.ownership if self._schedulers else None,
-                        custom=self._custom,
-                    )
-                    self._pool.add(collector)
-                if self._settings.local_gpus:
-                    self._add_local_gpus()
-                if self._schedulers:
-                    self._schedulers.add_to(self._pool)
-                if self._collectives:
-                    self._collectives.add_to(self._pool)
-                await asyncio.Event().wait()
-            finally:
-                await self._pool.stop()
-                if self._schedulers:
-                    await self._schedulers.close()
+            await self._read_until_cancelled([*self._exporters(targets, session), *self._local_gpus()])
 
-    def _add_local_gpus(self) -> None:
+    def _exporters(
+        self, targets: Iterable[TargetSettings], session: aiohttp.ClientSession
+    ) -> Iterator[tuple[Collector, Cadence, float]]:
+        for target in targets:
+            cadence = Cadence(self._limits)
+            collector = ExporterCollector(
+                target.url,
+                session,
+                node=target.node,
+                cadence=cadence,
+                timeout_s=self._settings.timeout_s,
+                max_bytes=self._settings.max_bytes,
+                ownership=self._ownership,
+                custom=self._custom,
+            )
+            yield collector, cadence, 0.0
+
+    def _local_gpus(self) -> Iterator[tuple[Collector, Cadence, float]]:
+        if not self._settings.local_gpus:
+            return
         from collectors.nvml import NvmlCollector
 
         every_s = self._settings.interval_s or NVML_EVERY_S
-        ownership = self._schedulers.ownership if self._schedulers else None
-        local = NvmlCollector(timeout_s=self._settings.timeout_s, ownership=ownership)
-        self._pool.add(local, cadence=Cadence(CadenceLimits(fixed_s=every_s)))
-
-    def status(self) -> list[TargetHealth]:
-        """Every target."""
-        return _status(self._pool)
+        local = NvmlCollector(timeout_s=self._settings.timeout_s, ownership=self._ownership)
+        yield local, Cadence(CadenceLimits(fixed_s=every_s)), 0.0
 
     def burst(self, nodes: Iterable[str]) -> BurstAnswer:
         """Read the exporters of some hosts more closely for a minute."""
@@ -111,16 +145,8 @@ class ExporterSource:
         interval_s = max(_BURST_INTERVAL_S, 2.0 * len(sources) / self._settings.max_scrapes_per_s)
         return self._pool.burst(sources, interval_s, _BURST_FOR_S)
 
-    def topology(self) -> Topology:
-        """What the pages tell of the wiring."""
-        return self._pool.topology()
 
-    def rosters(self) -> tuple[Roster, ...]:
-        """What each scheduler listed last."""
-        return self._schedulers.rosters() if self._schedulers else ()
-
-
-class PrometheusSource:
+class PrometheusSource(_Pooled):
     """One Prometheus-compatible server.
 
     Args:
@@ -129,6 +155,7 @@ class PrometheusSource:
         clock: wall clock.
         schedulers: read beside it.
         collectives: read beside it.
+        custom: the site's own metrics.
     """
 
     def __init__(
@@ -142,10 +169,8 @@ class PrometheusSource:
     ) -> None:
         self._settings = settings
         self._custom = custom
-        self._collectives = collectives
-        self._schedulers = schedulers
-        self._pool = ScrapePool(on_batch, clock, CadenceLimits(fixed_s=settings.poll_s))
-        self._topology: Topology = Topology()
+        self._limits = CadenceLimits(fixed_s=settings.poll_s)
+        super().__init__(ScrapePool(on_batch, clock, self._limits), schedulers, collectives)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -154,40 +179,12 @@ class PrometheusSource:
         collector = PrometheusCollector(
             self._settings.url,
             timeout_s=self._settings.timeout_s,
-            ownership=self._schedulers.ownership if self._schedulers else None,
+            ownership=self._ownership,
             custom=self._custom,
         )
-        try:
-            self._pool.add(
-                PrometheusTail(collector),
-                cadence=Cadence(CadenceLimits(fixed_s=self._settings.poll_s)),
-                lookback_s=self._settings.backfill_s,
-            )
-            if self._schedulers:
-                self._schedulers.add_to(self._pool)
-            if self._collectives:
-                self._collectives.add_to(self._pool)
-            await asyncio.Event().wait()
-        finally:
-            await self._pool.stop()
-            if self._schedulers:
-                await self._schedulers.close()
-
-    def status(self) -> list[TargetHealth]:
-        """The server."""
-        return _status(self._pool)
-
-    def topology(self) -> Topology:
-        """What the server's series tell of the wiring."""
-        return self._pool.topology()
-
-    def rosters(self) -> tuple[Roster, ...]:
-        """What each scheduler listed last."""
-        return self._schedulers.rosters() if self._schedulers else ()
-
-
-def _status(pool: ScrapePool) -> list[TargetHealth]:
-    return [TargetHealth(**asdict(status)) for status in pool.statuses()]
+        await self._read_until_cancelled(
+            [(PrometheusTail(collector), Cadence(self._limits), self._settings.backfill_s)]
+        )
 
 
 def discover(url: str) -> list[TargetSettings]:

@@ -13,6 +13,7 @@ from collectors.base import Collector
 from collectors.burst import BurstAnswer, BurstLimits, Bursts
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.scrape import ExporterCollector
+from collectors.status import TargetStatus
 from collectors.wiring import TellsWiring, build_topology
 from telemetry.clock import Clock
 from telemetry.samples import Problem, SampleBatch, Window
@@ -21,35 +22,6 @@ from telemetry.topology import Topology
 OnBatch = Callable[[SampleBatch], Awaitable[None]]
 _JITTER_RATIO = 0.02
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TargetStatus:
-    """One source as it stands.
-
-    Args:
-        source: URL.
-        up: whether the last attempt gave a usable reply.
-        last_ok_s: wall time of the last usable reply; None when there was none.
-        interval_s: how often it is read now.
-        refresh_s: how often its values change; None when not known yet.
-        clock_offset_s: our clock minus its newest timestamp; None when it sends none.
-        samples: in the last reply that was kept.
-        findings: problem -> count since start.
-        last_error: a sentence; empty when fine.
-        details: problem -> the newest sentence about it.
-    """
-
-    source: str
-    up: bool
-    last_ok_s: float | None
-    interval_s: float
-    refresh_s: float | None
-    clock_offset_s: float | None
-    samples: int
-    findings: dict[str, int]
-    last_error: str = ""
-    details: dict[str, str] = field(default_factory=dict)
 
 
 _FATAL = frozenset(

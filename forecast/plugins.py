@@ -3,7 +3,8 @@
 The rooms may be moved or split; what stands here stays.
 
 A plug-in lives in its own distribution and announces itself by an entry point in one of the groups
-``gpucast.collectors``, ``gpucast.stores``, ``gpucast.models``, ``gpucast.rules`` and ``gpucast.backends``.
+``gpucast.collectors``, ``gpucast.models``, ``gpucast.rules`` and ``gpucast.backends``. The service runs the rules and the
+backend that the settings name; collectors and models are loaded and listed, and not run by it yet.
 """
 
 from __future__ import annotations

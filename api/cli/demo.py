@@ -27,7 +27,8 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
     import logging
 
-    from api.demo import DemoReport, run_demo
+    from api.demo import run_demo
+    from api.demo_watch import DemoReport
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     keep = sys.stdout.isatty() and not args.exit and not args.json

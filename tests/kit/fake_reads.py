@@ -14,7 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from api.reads import AccuracyRow, AdviceRecord, Health, History, TargetHealth
+from api.reads import AccuracyRow, AdviceRecord, Health, History
+from collectors.status import TargetStatus
 from forecast.advisor.types import Advice, Effect, Grade, Mode
 from forecast.backends.base import Plan, Receipt
 from forecast.predict.types import (
@@ -265,15 +266,15 @@ class FakeReads:
         """Five sources, one of them down."""
         now = self._tick()
         targets = [
-            TargetHealth(f"http://gpu-{n:02d}:9400/metrics", True, now - 0.2, 0.5, 0.5, 0.003, 176, {})
+            TargetStatus(f"http://gpu-{n:02d}:9400/metrics", True, now - 0.2, 0.5, 0.5, 0.003, 176, {})
             for n in (1, 2, 5)
         ]
         targets.append(
-            TargetHealth("http://gpu-09:9400/metrics", True, now, 0.5, 30.0, None, 176, {"blank_value": 12, "torn": 1})
+            TargetStatus("http://gpu-09:9400/metrics", True, now, 0.5, 30.0, None, 176, {"blank_value": 12, "torn": 1})
         )
         down = "no answer within 5 s. Check that dcgm-exporter runs there"
         targets.append(
-            TargetHealth("http://gpu-12:9400/metrics", False, now - 95, 5.0, None, None, 0, {"timeout": 19}, down)
+            TargetStatus("http://gpu-12:9400/metrics", False, now - 95, 5.0, None, None, 0, {"timeout": 19}, down)
         )
         missing = {"gpu_nvlink_tx_bytes_per_s": "NVLink traffic is not seen, so phases rest on power and tensor use"}
         counters = {

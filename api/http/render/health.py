@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from api.http import schemas
 from api.http.render.base import number, rfc3339
-from api.reads import AccuracyRow, TargetHealth
+from api.reads import AccuracyRow
+from collectors.status import TargetStatus
 
 
 def accuracy(row: AccuracyRow) -> schemas.AccuracyOut:
@@ -21,7 +22,7 @@ def accuracy(row: AccuracyRow) -> schemas.AccuracyOut:
     )
 
 
-def target(value: TargetHealth) -> schemas.TargetOut:
+def target(value: TargetStatus) -> schemas.TargetOut:
     """One source."""
     last_ok_s = number(value.last_ok_s)
     return schemas.TargetOut(
