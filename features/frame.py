@@ -58,6 +58,32 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StepStamps:
+    """When a job's steps ended, as the job itself says; the newest stretch without a restart or a stop.
+
+    Args:
+        at_s: (n,) Unix seconds of the job's host, ascending.
+        step: (n,) number of the step that ended then, ascending.
+    """
+
+    at_s: NDArray[np.float64]
+    step: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollectiveStamps:
+    """When a job's collectives ended, and how many bytes each moved, as its communication library says.
+
+    Args:
+        at_s: (n,) Unix seconds, ascending.
+        size_bytes: (n,) of the whole operation.
+    """
+
+    at_s: NDArray[np.float64]
+    size_bytes: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class JobFrame:
     """One job's recent past, everything on one grid that ends at ``data_at_s``.
 
@@ -71,6 +97,8 @@ class JobFrame:
             bytes, bytes per second and watts; plus ``job_fabric_tx_bytes_per_s`` where the job's hosts have NIC ports.
         missing: catalogue metric -> why it has no row, in a sentence.
         frozen: catalogue metric -> proof that devices' readings of it stood still and were left out, in a sentence.
+        steps: stamps of its steps; None where the job reports none.
+        collectives: stamps of its collectives; None where none are known to be its own.
     """
 
     job: JobView
@@ -81,6 +109,8 @@ class JobFrame:
     totals: Context
     missing: dict[str, str] = field(default_factory=dict)
     frozen: dict[str, str] = field(default_factory=dict)
+    steps: StepStamps | None = None
+    collectives: CollectiveStamps | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,6 +55,18 @@ def _skills(metrics: dict[str, Any]) -> str:
     return f"{max(skills):+.2f} best of {len(skills)}" if skills else "-"
 
 
+def _told_by(period: dict[str, Any]) -> str:
+    """Where a period comes from, and what the other sources say."""
+    own = f"{period['votes']} of {period['voters']} series agree"
+    if period.get("source", "telemetry") != "telemetry":
+        own = f"from the job's own {period['source']}, {period['votes']} of them"
+    others = [
+        f"{one['source']}: {one['period_s']:.3f} s" if one["period_s"] else f"{one['source']}: none, {one['reason']}"
+        for one in period.get("others", ())
+    ]
+    return "; ".join([own, *others])
+
+
 def _detail(job: dict[str, Any]) -> str:
     lines = [colour(job["id"], "bold") + f"  {job['gpu_count']} GPUs on {', '.join(job['nodes'])}"]
     period, phase, lull = job["period"], job["phase"], job["next_lull"]
@@ -62,7 +74,7 @@ def _detail(job: dict[str, Any]) -> str:
         f"period     none ({period['why']}): {period['reason']}"
         if absent(period)
         else f"period     {period['period_s']:.3f} s ({seconds(period['low_s'])} .. {seconds(period['high_s'])}), "
-        f"{period['votes']} of {period['voters']} series agree"
+        + _told_by(period)
     )
     lines.append(
         f"phase      none ({phase['why']}): {phase['reason']}"

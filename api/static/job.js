@@ -116,7 +116,9 @@ export class JobPanel {
     const absentTile = (thing) => ["–", whyLabel(thing.why)];
     const beat = job.period.absent
       ? absentTile(job.period)
-      : [period(job.period.period_s), `${job.period.votes} of ${job.period.voters} agree`];
+      : [period(job.period.period_s), job.period.source === 'telemetry'
+          ? `${job.period.votes} of ${job.period.voters} agree`
+          : `from the job's own ${job.period.source}`];
     const chip = phaseChip(job);
     const phase = job.phase.absent
       ? absentTile(job.phase)

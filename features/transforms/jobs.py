@@ -29,6 +29,7 @@ from features.transforms.links import (
     typical_step_s,
 )
 from features.transforms.refresh import refresh_step_s
+from features.transforms.steps import collective_stamps, step_stamps
 from telemetry.catalogue import BY_NAME, Level
 from telemetry.ids import GpuId, LinkId, SeriesKey
 from telemetry.jobs import JobView
@@ -75,6 +76,7 @@ def job_frame(
     port_keys: Sequence[SeriesKey] = (),
     shares: Mapping[str, float] | None = None,
     lookback_s: float = 0.0,
+    collective_keys: Sequence[SeriesKey] = (),
 ) -> JobFrame:
     """One job's recent past up to ``now_s``; the last column stands at its newest sample.
 
@@ -90,6 +92,7 @@ def job_frame(
         port_keys: byte counters of the NIC ports of the job's hosts; looked up in the reader when empty.
         shares: host -> the job's share of its NIC traffic; by GPU count when None, 1 on hosts of its own.
         lookback_s: how long the source repeats a last value (300 for Prometheus), 0 for scraped pages.
+        collective_keys: series of the job's own communicators, where something tells which these are.
 
     Returns:
         A frame; without any sample it has no rows and no columns, ``data_at_s`` 0, and ``missing`` says why.
@@ -158,6 +161,8 @@ def job_frame(
         Context(rows, step_s, tuple(names), np.zeros(len(names), np.int32), np.zeros(len(names)), np.array(highs)),
         missing,
         frozen_notes(stopped),
+        step_stamps(reader, job.job, as_of_s, span_s),
+        collective_stamps(reader, collective_keys, as_of_s, span_s),
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from features.store.base import Series
+from features.frame import CollectiveStamps, StepStamps
+from features.store.base import Reader, Series
+from telemetry.ids import JobId, SeriesKey
 
 FloatArray = NDArray[np.float64]
 
@@ -15,6 +19,10 @@ RECENT_STEPS = 64
 """So many durations tell a pace to about 1 %; more would only make it older."""
 GAP_RATIO = 10.0
 """A pause of more than this many steps is a stop of the job, not a slow step: what lies before it is another stretch."""
+STEP_COUNTER = "job_step_total"
+COLLECTIVE_SIZE = "nccl_message_bytes"
+WRITTEN_TOGETHER_S = 2e-6
+"""Stamps this near were set apart by the reader: they say when records were written, not when operations ended."""
 _MAD_TO_SIGMA = 1.4826
 """Of a normal distribution (Rousseeuw and Croux 1993, section 1)."""
 _MEDIAN_TO_MEAN_ERROR = 1.2533
@@ -79,3 +87,33 @@ def period_from_steps(at_s: FloatArray, step: FloatArray) -> tuple[float, float,
 def period_from_series(steps: Series) -> tuple[float, float, float, int] | None:
     """The same from a series of ``job_step_total`` as a reader gives it."""
     return period_from_steps(steps.at_s, steps.value)
+
+
+def step_stamps(reader: Reader, job: JobId, as_of_s: float, span_s: float) -> StepStamps | None:
+    """The newest stretch of a job's step stamps in the window; None where it reports none."""
+    steps = reader.read([SeriesKey(STEP_COUNTER, str(job))], as_of_s, span_s)[0]
+    if not steps.at_s.size:
+        return None
+    at_s, step = newest_stretch(steps.at_s, steps.value)
+    return StepStamps(at_s, step) if at_s.size else None
+
+
+def collective_stamps(
+    reader: Reader, keys: Sequence[SeriesKey], as_of_s: float, span_s: float
+) -> CollectiveStamps | None:
+    """Stamps of the collectives of some series of message sizes, merged in time.
+
+    None where there are none, and where most of them say only when their records were written.
+    """
+    mine = [key for key in keys if key.metric == COLLECTIVE_SIZE]
+    series = [one for one in reader.read(mine, as_of_s, span_s) if one.at_s.size] if mine else []
+    if not series:
+        return None
+    together = sum(int((np.diff(one.at_s) <= WRITTEN_TOGETHER_S).sum()) for one in series)
+    if together > 0.5 * sum(one.at_s.size for one in series):
+        return None
+    at_s = np.concatenate([one.at_s for one in series])
+    size = np.concatenate([one.value for one in series])
+    order = np.argsort(at_s, kind="stable")
+    good = order[np.isfinite(size[order])]
+    return CollectiveStamps(at_s[good], size[good]) if good.size else None

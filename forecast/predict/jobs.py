@@ -14,6 +14,7 @@ from forecast.predict.phases import phase_now
 from forecast.predict.rhythm import job_rhythm
 from forecast.predict.room_models import RoomModels, default_models
 from forecast.predict.settings import PredictSettings
+from forecast.predict.stamped import foldable
 from forecast.predict.types import (
     Absence,
     DutyCycle,
@@ -48,16 +49,14 @@ def forecast_job(
     if too_old is not None:
         return absent_job(frame, now_s, too_old)
     rhythm = job_rhythm(frame, models, settings.min_points)
-    period = rhythm.period
-    duty = (
-        duty_cycles(frame.totals, frame.data_at_s, period.period_s, rhythm.points) if isinstance(period, Period) else {}
-    )
+    fold = foldable(rhythm.period, frame.totals.step_s)
+    duty = duty_cycles(frame.totals, frame.data_at_s, fold.period_s, rhythm.points) if isinstance(fold, Period) else {}
     return _job(
         frame,
         now_s,
-        period=period,
-        phase=phase_now(frame, period, age_s),
-        lull=_lull(period, duty, frame.data_at_s + age_s),
+        period=rhythm.period,
+        phase=phase_now(frame, fold, age_s),
+        lull=_lull(fold, duty, frame.data_at_s + age_s),
         metrics=_paths(frame, settings, models),
         duty=duty,
     )

@@ -14,6 +14,7 @@ from forecast.predict.link_ways import Outlook, foresee
 from forecast.predict.outlooks import usual_ever
 from forecast.predict.room_models import RoomModels, default_models
 from forecast.predict.settings import PredictSettings
+from forecast.predict.stamped import foldable
 from forecast.predict.traffic import JobFabric, job_rows
 from forecast.predict.types import Absence, JobForecast, LinkForecast, Period, QuantilePath, Skill, Why
 from models.base import LEVELS
@@ -72,7 +73,8 @@ def forecast_links(
     if busy.size:
         rows = job_rows(frame, jobs, job_fabric)
         allowed = _allowed([ids[r] for r in busy], rows, topology)
-        periods = {job.job: job.period for job in jobs if isinstance(job.period, Period)}
+        folds = {job.job: foldable(job.period, job.step_s) for job in jobs}
+        periods = {job: fold for job, fold in folds.items() if isinstance(fold, Period)}
         outlook = foresee(
             _context(frame, use, busy),
             frame.capacity_bytes_per_s[busy],

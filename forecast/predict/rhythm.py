@@ -10,6 +10,7 @@ import numpy as np
 
 from features.frame import Context, JobFrame
 from forecast.predict.room_models import RoomModels
+from forecast.predict.stamped import from_collectives, from_steps, most_exact
 from forecast.predict.types import Absence, Period, Why
 
 IDLE_RATIO = 0.02
@@ -69,6 +70,18 @@ class Rhythm:
 
 
 def job_rhythm(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
+    """The period by the most exact source: the job's own stamps where it gives any, and its telemetry.
+
+    An idle job, or one without any sample, has no period whatever it reported before.
+    """
+    seen = telemetry_rhythm(frame, models, min_points)
+    if isinstance(seen.period, Absence) and seen.period.why in (Why.IDLE, Why.NO_DATA):
+        return seen
+    told = [one for one in (from_steps(frame), from_collectives(frame, models)) if one is not None]
+    return Rhythm(most_exact(told, seen.period), seen.points)
+
+
+def telemetry_rhythm(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
     """The period over the longest newest stretch of the window that has one pace.
 
     The whole window is asked first, narrowed to its newest ``RECENT_PERIODS`` where it is longer; then the newest

@@ -64,6 +64,21 @@ class Skill:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherPeriod:
+    """What a less exact source says of the same job's period.
+
+    Args:
+        source: as in ``Period``.
+        period_s: its estimate, seconds; None where it has none.
+        reason: why it has none; empty where it has one.
+    """
+
+    source: str
+    period_s: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Period:
     """The iteration period of a job.
 
@@ -74,6 +89,9 @@ class Period:
         score: autocorrelation at the period, 0..1.
         votes: how many series agree.
         voters: how many series had anything to say.
+        source: what it was read from: ``telemetry``; ``steps``, the job's own reports; ``collectives``, the stamps of
+            its communication library. The most exact one speaks.
+        others: what each other source says, by the same names, least exact last.
     """
 
     period_s: float
@@ -82,6 +100,8 @@ class Period:
     score: float
     votes: int
     voters: int
+    source: str = "telemetry"
+    others: tuple[OtherPeriod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

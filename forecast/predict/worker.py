@@ -11,6 +11,7 @@ from forecast.predict.links import absent_links, forecast_links
 from forecast.predict.phases import phase_timeline
 from forecast.predict.room_models import RoomModels, default_models
 from forecast.predict.settings import PredictSettings
+from forecast.predict.stamped import foldable
 from forecast.predict.traffic import JobFabric, fabric_on_grid
 from forecast.predict.types import Absence, JobForecast, LinkForecast, PhaseName, Why
 from telemetry.ids import JobId
@@ -67,7 +68,7 @@ def predict(request: PredictRequest, models: RoomModels | None = None) -> Predic
     for frame in request.jobs:
         try:
             forecast = forecast_job(frame, now_s=request.now_s, settings=request.settings, models=models)
-            phases[frame.job.job] = phase_timeline(frame, forecast.period)
+            phases[frame.job.job] = phase_timeline(frame, foldable(forecast.period, frame.totals.step_s))
         except Exception as error:  # any model may fail in any way; one job must not silence the others
             absence = _failed(f"forecast of {frame.job.job}", error, "job", errors, messages)
             forecast = absent_job(frame, request.now_s, absence)

@@ -45,6 +45,10 @@ def period(value: Period | Absence) -> schemas.PeriodOut | schemas.Absent:
         score=number(value.score),
         votes=value.votes,
         voters=value.voters,
+        source=value.source,
+        others=[
+            schemas.OtherPeriodOut(source=one.source, period_s=one.period_s, reason=one.reason) for one in value.others
+        ],
     )
 
 

@@ -7,6 +7,14 @@ from pydantic import Field
 from api.http.schemas.base import Absent, Answer, JobText, QuantilePathOut, Rfc3339, SkillOut
 
 
+class OtherPeriodOut(Answer):
+    """What a less exact source says of the same period."""
+
+    source: str
+    period_s: float | None
+    reason: str = Field(description="Why it has none; empty where it has one.")
+
+
 class PeriodOut(Answer):
     """The iteration period, with its 90 % interval."""
 
@@ -16,6 +24,10 @@ class PeriodOut(Answer):
     score: float | None = Field(description="Autocorrelation at the period, 0..1.")
     votes: int = Field(description="How many series agree.")
     voters: int = Field(description="How many series had anything to say.")
+    source: str = Field(
+        description="What it was read from: `telemetry`, `steps` or `collectives`; the most exact speaks."
+    )
+    others: list[OtherPeriodOut] = Field(description="What each other source says.")
 
 
 class PhaseOut(Answer):

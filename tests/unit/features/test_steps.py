@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from features.store.base import Series
-from features.transforms.steps import newest_stretch, period_from_series, period_from_steps
-from telemetry.ids import SeriesKey
+from features.transforms.steps import (
+    collective_stamps,
+    newest_stretch,
+    period_from_series,
+    period_from_steps,
+    step_stamps,
+)
+from telemetry.ids import JobId, SeriesKey
 
 AT = 1_767_225_600.0
 
@@ -105,3 +111,44 @@ def test_a_series_is_read_the_same_way():
     at_s, step = stamps(jittered(30))
     series = Series(SeriesKey("job_step_total", "slurm:1"), at_s, step, np.zeros(30, np.uint8))
     assert period_from_series(series) == period_from_steps(at_s, step)
+
+
+class Reader:
+    """What job frames ask of a store, from memory."""
+
+    def __init__(self, *series: Series):
+        self.series = {one.key: one for one in series}
+
+    def read(self, keys, as_of_s, window_s):
+        return [self.series.get(key, Series.empty(key)) for key in keys]
+
+
+def held(metric: str, entity: str, at_s, value) -> Series:
+    at_s = np.asarray(at_s, float)
+    return Series(SeriesKey(metric, entity), at_s, np.asarray(value, float), np.zeros(at_s.size, np.uint8))
+
+
+def test_a_frame_carries_the_newest_stretch_of_its_own_job():
+    job = JobId("slurm", "8123")
+    reader = Reader(held("job_step_total", str(job), AT + np.arange(6.0), [7, 8, 9, 3, 4, 5]))
+    stamps = step_stamps(reader, job, AT + 9, 60.0)
+    assert stamps is not None
+    assert stamps.step.tolist() == [3, 4, 5]
+    assert step_stamps(reader, JobId("slurm", "8124"), AT + 9, 60.0) is None
+
+
+def test_collectives_are_merged_in_time():
+    first = held("nccl_message_bytes", "dp:0x1:AllReduce", AT + np.array([0.0, 2.0, 4.0]), [1e6, np.nan, 3e6])
+    second = held("nccl_message_bytes", "dp:0x1:AllGather", AT + np.array([1.0, 3.0]), [5e6, 6e6])
+    other = held("nccl_exec_time_s", "dp:0x1:AllReduce", AT + np.array([0.5]), [0.1])
+    stamps = collective_stamps(Reader(first, second, other), [first.key, second.key, other.key], AT + 9, 60.0)
+    assert stamps is not None
+    assert (stamps.at_s - AT).tolist() == [0.0, 1.0, 3.0, 4.0]
+    assert stamps.size_bytes.tolist() == [1e6, 5e6, 6e6, 3e6]
+
+
+def test_times_at_which_records_were_written_are_no_stamps():
+    """Not verbose, the library's records come in heaps, which the reader sets a microsecond apart."""
+    at_s = AT + np.repeat(np.arange(5.0), 20) + np.tile(np.arange(20) * 1e-6, 5)
+    heaps = held("nccl_message_bytes", "dp:0x1:AllReduce", at_s, np.full(100, 1e6))
+    assert collective_stamps(Reader(heaps), [heaps.key], AT + 9, 60.0) is None
