@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from api.settings import NcclSettings
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.nccl.ras_client import PORT
+from collectors.nccl.standing import CommunicatorState, RasAnswer, standing
 from collectors.pool import ScrapePool
+from telemetry.ids import JobId
+
+if TYPE_CHECKING:
+    from collectors.nccl.ras_client import RasCollector
+    from collectors.nccl.tail import InspectorTail
 
 STATE_NAME = "nccl-inspector.json"
 """In the store's folder: how far each of Inspector's files was read."""
+FORGET_S = 900.0
+"""A communicator of an unknown or ended job, silent for longer, is no longer listed."""
 
 
 class Collectives:
@@ -24,6 +34,14 @@ class Collectives:
     def __init__(self, settings: NcclSettings, store_folder: Path) -> None:
         self._settings = settings
         self._state_file = store_folder / STATE_NAME
+        self._tail: InspectorTail | None = None
+        self._ras: list[RasCollector] = []
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What the pool calls the sources."""
+        tail = (self._tail.name,) if self._tail is not None else ()
+        return frozenset((*tail, *(one.name for one in self._ras)))
 
     def add_to(self, pool: ScrapePool) -> None:
         """Start reading them. To be called inside the running loop."""
@@ -35,6 +53,7 @@ class Collectives:
             # A record that was read but not kept when the service stops is read once more: there is nothing to close.
             tail = InspectorTail(settings.inspector_folders, state_file=self._state_file, settle_s=settings.settle_s)
             pool.add(tail, cadence=Cadence(limits), lookback_s=settings.lookback_s)
+            self._tail = tail
         for address in settings.ras:
             from collectors.nccl.ras_client import RasCollector
 
@@ -43,3 +62,25 @@ class Collectives:
                 host.strip("[]"), int(port), timeout_s=settings.timeout_s, max_bytes=settings.ras_max_bytes
             )
             pool.add(one, cadence=Cadence(limits))
+            self._ras.append(one)
+
+    def standing(self, jobs_on: Mapping[str, Collection[JobId]], now_s: float) -> tuple[CommunicatorState, ...]:
+        """How every communicator stands, those in trouble first.
+
+        Args:
+            jobs_on: host -> jobs that run there.
+            now_s: Unix seconds.
+        """
+        tail = self._tail
+        alive = set[JobId]().union(*jobs_on.values())
+        views = [
+            view
+            for view in (tail.communicators() if tail is not None else ())
+            if view.job in alive or now_s - view.last_s <= FORGET_S
+        ]
+        answers = [
+            RasAnswer(one.name, one.report_at_s, one.report)
+            for one in self._ras
+            if one.report is not None and now_s - one.report_at_s <= FORGET_S
+        ]
+        return standing(views, tail.missed() if tail is not None else {}, answers, jobs_on)

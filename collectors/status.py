@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+TELEMETRY = "telemetry"
+"""What tells how GPUs, hosts and links do; without it there is nothing to forecast."""
+
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
@@ -20,6 +23,7 @@ class TargetStatus:
         findings: problem -> count since start.
         last_error: a sentence; empty when fine.
         details: problem -> the newest sentence about it.
+        role: ``telemetry``, or what is read beside it: ``scheduler``, ``collectives``, ``topology``.
     """
 
     source: str
@@ -32,3 +36,4 @@ class TargetStatus:
     findings: dict[str, int]
     last_error: str = ""
     details: dict[str, str] = field(default_factory=dict)
+    role: str = TELEMETRY

@@ -38,6 +38,9 @@ def _settings(model: type, prefix: str) -> Iterator[tuple[str, str, str]]:
         for item in get_args(inner):
             if isinstance(item, type) and issubclass(item, BaseModel):
                 yield from _settings(item, f"{prefix}{name}[].")
+            for named in get_args(item):
+                if isinstance(named, type) and issubclass(named, BaseModel):
+                    yield from _settings(named, f"{prefix}{name}.NAME[].")
 
 
 def _shown_default(info: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from telemetry.ids import GpuId, JobId
+from telemetry.roster import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class JobView:
         last_seen_s: Unix seconds.
         shared: True when at least one of its GPUs has other users too.
         intent: what the user said, if anything.
+        record: what its scheduler lists of it: name, user, queue, priority, limits; None where no scheduler is read.
     """
 
     job: JobId
@@ -74,3 +76,4 @@ class JobView:
     last_seen_s: float
     shared: bool = False
     intent: JobIntent | None = None
+    record: JobRecord | None = None

@@ -40,6 +40,7 @@ class JobRecord:
         partition: queue or partition.
         group: ``123`` for the tasks of array 123 and for the parts of a heterogeneous job 123.
         gpu_count: GPUs or slices it has, or asks for while it waits; 0 when it is known to need none.
+        asked_gpu_count: GPUs or slices it asked for, which may be other than it has; None when not told.
         gpu_types: type -> how many of ``gpu_count``, where types are told.
         shares_gpus: it has or asks for shares of GPUs (MPS, shards, time slices) rather than whole devices.
         node_count: hosts it has or asks for.
@@ -63,6 +64,7 @@ class JobRecord:
     partition: str = ""
     group: str = ""
     gpu_count: int | None = None
+    asked_gpu_count: int | None = None
     gpu_types: Mapping[str, int] = field(default_factory=dict)
     shares_gpus: bool = False
     node_count: int | None = None

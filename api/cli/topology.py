@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from pathlib import Path
@@ -47,10 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw one topology of all sources. Exit code 4 when a source failed, sources conflict or no host is known."""
+    from collectors.topology.files import named_source
     from collectors.topology.keeper import with_last_good
 
     kept = _kept(args.keep)
-    fresh = [_fetched(_named(text), bool(kept)) for text in args.sources]
+    fresh = [_fetched(named_source(text), bool(kept)) for text in args.sources]
     topology, states, keep = with_last_good(fresh, kept, time.time())
     if args.keep is not None:
         _write(args.keep, keep)
@@ -62,14 +62,6 @@ def run(args: argparse.Namespace) -> int:
     bad = any(state.error for state in states) or bool(topology.conflicts)
     nothing = not topology.hosts and any(state.format != "Kueue topology levels" for state in states)
     return 4 if bad or nothing else 0
-
-
-def _named(text: str) -> tuple[str, str]:
-    """The address, and the host that it is about; a file whose own name has an equals sign is taken as it is."""
-    source, equals, host = text.rpartition("=")
-    if not equals or "?" in source or not re.fullmatch(r"[\w.-]+", host) or Path(text).exists():
-        return text, ""
-    return source, host
 
 
 def _fetched(named: tuple[str, str], has_kept: bool) -> SourceText | tuple[SourceText, SourceError]:

@@ -111,6 +111,8 @@ def _record(job: JobId, pods: Sequence[Pod], nodes: Mapping[str, Node]) -> JobRe
     parts = [part for pod in counted for part in _types(pod, nodes.get(pod.node))]
     # GPUs by resource claim are told with their devices, not by the pod.
     unknown = shares or any(not pod.wanted.any for pod in counted)
+    asked = [count for pod in pods for _, count in _types(pod, nodes.get(pod.node))]
+    cannot_say = any(_shares(pod, nodes.get(pod.node)) or not pod.wanted.any for pod in pods)
     return JobRecord(
         job=job,
         state=JobState.RUNNING if holding else JobState.WAITING,
@@ -119,6 +121,7 @@ def _record(job: JobId, pods: Sequence[Pod], nodes: Mapping[str, Node]) -> JobRe
         account=pods[0].namespace,
         partition=next((pod.queue for pod in pods if pod.queue), ""),
         gpu_count=None if unknown else sum(count for _, count in parts),
+        asked_gpu_count=None if cannot_say else sum(asked),
         gpu_types={} if unknown else count_types(parts),
         shares_gpus=shares,
         node_count=len(hosts) or None,

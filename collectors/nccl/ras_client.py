@@ -102,6 +102,8 @@ class RasCollector:
         self.provides = PROVIDES
         self.report: RasReport | None = None
         """The last answer; None when there was none, or when the last attempt failed."""
+        self.report_at_s = 0.0
+        """When it came, Unix seconds."""
         self._host, self._port = host, port
         self._timeout_s, self._max_bytes = timeout_s, max_bytes
         self._maker = BatchMaker(self.name, missing=Reason.NOT_FINITE)
@@ -122,6 +124,7 @@ class RasCollector:
             return self._nothing(Problem.TORN if torn else Problem.NOT_TEXT, bad.message, window)
         if not self.report.communicators and not self.report.groups:
             return self._nothing(Problem.EMPTY, "no communicator in the answer", window)
+        self.report_at_s = window.end_s
         return self._maker.batch(rows_of_report(self.report, window.end_s), window, findings_of(self.report, self.name))
 
     def _nothing(self, problem: Problem, text: str, window: Window) -> SampleBatch:

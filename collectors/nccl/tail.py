@@ -75,6 +75,8 @@ class InspectorTail:
         self._state_file = state_file
         self._unsaved = self._ever = False
         self._notes: list[Finding] = []
+        self._shown: tuple[tuple[CommunicatorView, ...], dict[tuple[str, str], int]] = ((), {})
+        """Whole and never changed afterwards: other threads look at it while records are read."""
         if state_file is not None:
             self._load(state_file)
 
@@ -94,6 +96,8 @@ class InspectorTail:
             rows += self._take(part, window.end_s, findings, touched)
         rows += self._settle(window.end_s)
         rows += self._missed_rows(window.end_s, touched)
+        if given or rows:
+            self._shown = (self._roll.views(), dict(self._missed))
         self._unsaved = self._unsaved or bool(given) or bool(rows)
         self._ever = self._ever or bool(given)
         if not self._ever and not findings:
@@ -103,7 +107,11 @@ class InspectorTail:
 
     def communicators(self) -> tuple[CommunicatorView, ...]:
         """Who takes part in what, as the records read so far tell."""
-        return self._roll.views()
+        return self._shown[0]
+
+    def missed(self) -> dict[tuple[str, str], int]:
+        """(communicator hash, operation) -> operations that no record describes, over all ranks read."""
+        return self._shown[1]
 
     def state(self) -> dict[str, Any]:
         """Where every file and count stands, as JSON values; the next record read is the first one after it."""

@@ -24,10 +24,12 @@ JOBS_JSON = ("squeue", "--all", "--json")
 JOBS_TEXT = ("scontrol", "--all", "--detail", "show", "job")
 NODES_TEXT = ("scontrol", "--all", "--detail", "show", "node")
 """Text for the nodes: the JSON of sinfo differs most between versions, and scontrol tells the GPUs in use in all of them."""
+TOPOLOGY_TEXT = ("scontrol", "show", "topology")
 _NO_JSON = ("unrecognized option", "invalid option", "unable to find plugin", "unable to load", "--json")
 _REFUSED = ("permission denied", "access denied", "authentication", "unauthorized", "protocol authentication")
 _NO_JOBS = "no jobs in the system"
 _NO_NODES = "no nodes in the system"
+_NO_TOPOLOGY = "no topology information"
 
 
 class SlurmCommands:
@@ -73,6 +75,15 @@ class SlurmCommands:
             raise ReadingFailed(Problem.NOT_TEXT, f"scontrol printed no nodes but {_start(body)}")
         _check_ends(body, "scontrol")
         return Reading(jobs, nodes, notes)
+
+    async def topology(self) -> bytes:
+        """What ``scontrol show topology`` prints; empty where Slurm has none.
+
+        Raises:
+            ReadingFailed: the program is missing, too slow, refused, or printed too much.
+        """
+        body = await self._run(TOPOLOGY_TEXT, _NO_TOPOLOGY)
+        return b"" if _NO_TOPOLOGY in _text(body[:_STDERR_BYTES]).lower() else body
 
     async def close(self) -> None:
         """Nothing is kept open."""

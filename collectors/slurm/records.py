@@ -117,6 +117,7 @@ def job_record(job: SlurmJob, notes: Notes) -> JobRecord:
         partition=job.partition,
         group=next((g for g in (job.array_job, job.het_job) if g and g != "0"), ""),
         gpu_count=tally.total,
+        asked_gpu_count=_asked(job) if held else tally.total,
         gpu_types=tally.types,
         shares_gpus=_shares(job),
         node_count=job.node_count,
@@ -174,6 +175,13 @@ def _gpus_of(job: SlurmJob, held: bool, notes: Notes) -> GpuTally:
             return GpuTally((each.total or 0) * times, {kind: n * times for kind, n in each.types.items()})
     # Nothing asks for a GPU; that tells something only where there was something to read.
     return GpuTally(0 if job.tres_req or job.tres_alloc else None)
+
+
+def _asked(job: SlurmJob) -> int | None:
+    """GPUs that a job which has some asked for; None where Slurm no longer tells."""
+    if not any((job.tres_req, job.per_job, job.per_node, job.per_task)):
+        return None
+    return _gpus_of(job, False, Notes()).total  # what cannot be read was noted already
 
 
 def _tally(text: str, what: str, notes: Notes) -> GpuTally:

@@ -51,10 +51,22 @@ class SourceState:
     findings: tuple[Finding, ...] = ()
 
 
+Fresh = SourceText | tuple[SourceText, SourceError]
+"""Newest content of a source, or the source with why it gave none."""
+
+
 def with_last_good(
-    fresh: Sequence[SourceText | tuple[SourceText, SourceError]], kept: Mapping[str, Kept], now_s: float
+    fresh: Sequence[Fresh], kept: Mapping[str, Kept], now_s: float
 ) -> tuple[Topology, tuple[SourceState, ...], dict[str, Kept]]:
-    """One topology, the state of each source, and what to keep for the next time.
+    """One topology, the state of each source, and what to keep for the next time; as ``last_good``, whole."""
+    topology, states, keep = last_good(fresh, kept, now_s)
+    return finished(topology), states, keep
+
+
+def last_good(
+    fresh: Sequence[Fresh], kept: Mapping[str, Kept], now_s: float
+) -> tuple[Topology, tuple[SourceState, ...], dict[str, Kept]]:
+    """One topology that others may still be merged with, the state of each source, and what to keep for the next time.
 
     Args:
         fresh: newest content of each source in the order of trust, or the source with why it gave none.
@@ -83,7 +95,7 @@ def with_last_good(
         readings.append(reading)
         age_s = max(0.0, now_s - old.at_s)
         states.append(SourceState(text.source, text.host, reading.format, age_s, str(error), reading.findings))
-    return finished(merge([reading.topology for reading in readings])), tuple(states), keep
+    return merge([reading.topology for reading in readings]), tuple(states), keep
 
 
 def _read_again(old: Kept | None, levels: Sequence[str]) -> Reading | None:
