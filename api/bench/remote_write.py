@@ -22,7 +22,7 @@ from telemetry.samples import SampleBatch
 
 N_NODES = 125
 N_SCRAPES = 24
-_N_GPUS = 8
+GPUS_PER_NODE = 8
 _N_FAMILIES = 20
 _SAMPLES_PER_BODY = 2000
 _BODIES_PER_APPEND = 10
@@ -83,13 +83,13 @@ def _measure(message: Message, scrapes: Sequence[Sequence[bytes]]) -> list[float
 def _bodies(message: Message, seed: int, n_nodes: int, n_scrapes: int) -> Iterator[list[bytes]]:
     """Of each scrape, the requests that carry it."""
     dice = np.random.default_rng(seed)
-    series = [labels for node in range(n_nodes) for labels in _labels(node)]
-    encode = _encode_v1 if message is Message.V1 else _encode_v2
+    series = [labels for node in range(n_nodes) for labels in labels_of(node)]
+    encode = encode_v1 if message is Message.V1 else _encode_v2
     offsets_ms = np.repeat(dice.integers(0, int(_EVERY_S * 1000), n_nodes), len(series) // n_nodes)
     for scrape in range(n_scrapes):
         at_ms = int((_FIRST_AT_S + scrape * _EVERY_S) * 1000) + offsets_ms
         values = dice.uniform(0.01, 1.0, len(series))
-        samples = [_sample(*one) for one in zip(at_ms.tolist(), values.astype("<f8"), strict=True)]
+        samples = [sample_field(*one) for one in zip(at_ms.tolist(), values.astype("<f8"), strict=True)]
         yield [
             bytes(
                 cramjam.snappy.compress_raw(
@@ -100,7 +100,7 @@ def _bodies(message: Message, seed: int, n_nodes: int, n_scrapes: int) -> Iterat
         ]
 
 
-def _labels(node: int) -> list[Labels]:
+def labels_of(node: int) -> list[Labels]:
     """The series of one host, labels sorted as senders do."""
     name = f"gpu-{node:04d}"
     fields = [
@@ -128,7 +128,7 @@ def _labels(node: int) -> list[Labels]:
             ("pod", "dcgm-exporter-x2x7k"),
         )
         for field in fields
-        for gpu in range(_N_GPUS)
+        for gpu in range(GPUS_PER_NODE)
     ]
 
 
@@ -144,11 +144,13 @@ def _field(number: int, payload: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(payload)) + payload
 
 
-def _sample(at_ms: int, value: np.float64) -> bytes:
+def sample_field(at_ms: int, value: np.float64) -> bytes:
+    """One sample as a field of a series, the same in both versions."""
     return _field(2, b"\x09" + value.tobytes() + b"\x10" + _varint(at_ms))
 
 
-def _encode_v1(series: Sequence[Labels], samples: Sequence[bytes]) -> bytes:
+def encode_v1(series: Sequence[Labels], samples: Sequence[bytes]) -> bytes:
+    """The message of 1.0 in which each series has one sample."""
     return b"".join(_field(1, _fields_v1(labels) + one) for labels, one in zip(series, samples, strict=True))
 
 

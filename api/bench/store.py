@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from api.bench import store_full, store_kill, store_replay
 from api.bench.datasets import H100_COLUMNS, H100_FILE, Recording, digest_of
 from api.bench.result import BenchResult, Row
 from api.bench.simulated import GENERATOR, simulated_datasets
@@ -40,32 +41,56 @@ _JOB_WINDOW_S = 600
 _N_PARTS = 8
 
 
-def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchResult:
-    """Tasks ``append``, ``cold``, ``read-series`` and ``read-job-1000``.
+TASKS = {
+    "cost": "samples appended per CPU second, read times, bytes a sample",
+    "kill": "kill -9 of a running service, 20 times under load: samples lost and doubled, seconds until it is ready",
+    "replay": "every batch three times, shuffled within 10 minutes: whether the content stays the same",
+    "full": "a disk that fills up under a running service: answers, and what is there once it has room again",
+}
+"""Task -> what it measures; ``cost`` and ``replay`` take recorded telemetry where there is some."""
+
+
+def run(data: Path | None, progress: Progress, *, quick: bool = False, task: str = "cost") -> BenchResult:
+    """One of ``TASKS``.
 
     Args:
         data: folder with recorded telemetry; without its recording, or without a folder, seeded simulated jobs.
         progress: told what is going on, a line at a time.
-        quick: a quarter of the data, for a first look.
+        quick: a part of the data or of the kills, for a first look.
+        task: which one.
 
     Samples go in as they would come from a scrape, one batch per node and moment, arriving 2 to 20 ms (seeded) after
     their time. ``bytes_per_sample`` is the size of all cold files, footers included, over the samples in them, after
     ``compact``. CPU time is that of this process, all threads.
     """
-    file = None if data is None else data / H100_FILE
-    recorded = file is not None and file.is_file()
-    progress("reading the recording" if recorded else "making simulated telemetry")
-    if file is not None and recorded:
-        batches, digest = list(_recorded(file, quick)), digest_of([file])
-    else:
-        batches = list(_simulated(quick))
-        digest = hashlib.sha256(f"store {GENERATOR} {_SEED} {quick}".encode()).hexdigest()
+    if task == "kill":
+        told, digest = store_kill.rows(progress, quick=quick)
+        return BenchResult("store", digest, tuple(told))
+    if task == "full":
+        told, digest, why = store_full.rows(progress)
+        return BenchResult("store", digest, tuple(told), (why,) if why else ())
+    batches, digest, recorded = _batches(data, progress, quick)
     prefix = "" if recorded else "sim-"
+    if task == "replay":
+        progress(f"sending {len(batches)} batches once, then {store_replay.TIMES} times in another order")
+        told, sentence = store_replay.rows(batches, prefix)
+        return BenchResult("store", digest, tuple(told), (sentence,))
     with tempfile.TemporaryDirectory(prefix="gpucast-bench-") as folder:
         rows = _telemetry(Path(folder), batches, prefix, progress)
         rows += _big_job(Path(folder), 150 if quick else _JOB_WINDOW_S, progress)
     note = "" if recorded else "simulated telemetry: bytes per sample of a real site are other ones"
     return BenchResult("store", digest, tuple(rows), (note,) if note else ())
+
+
+def _batches(data: Path | None, progress: Progress, quick: bool) -> tuple[list[SampleBatch], str, bool]:
+    """What goes in, its digest, and whether it was recorded."""
+    file = None if data is None else data / H100_FILE
+    if file is not None and file.is_file():
+        progress("reading the recording")
+        return list(_recorded(file, quick)), digest_of([file]), True
+    progress("making simulated telemetry")
+    digest = hashlib.sha256(f"store {GENERATOR} {_SEED} {quick}".encode()).hexdigest()
+    return list(_simulated(quick)), digest, False
 
 
 def _telemetry(folder: Path, batches: Sequence[SampleBatch], prefix: str, progress: Progress) -> list[Row]:

@@ -6,11 +6,12 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 
 BENCHMARKS: dict[str, str] = {
     "forecast": "accuracy of every model on recorded telemetry (or, without --data, on seeded simulated jobs)",
     "ingest": "samples per CPU second from page to store, beside prometheus_client, and 10,000 GPUs read over HTTP",
-    "store": "samples appended per CPU second, read times, bytes a sample in cold files",
+    "store": "samples appended per CPU second, read times, bytes a sample in cold files; what kills and full disks cost",
 }
 """Benchmark -> what it measures. Each lives in ``api.bench.<name>`` with ``run(data, *, progress, quick)``."""
 
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the rows to FILE as JSON (- for standard output)"
     )
+    parser.add_argument("--task", metavar="NAME", help="store: cost (when absent), kill, replay or full")
     parser.add_argument("--quick", action="store_true", help="a small part of the data, for a first look")
 
 
@@ -33,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--data {args.data} is not a folder", mend="Give the folder that holds the data sets")
     if args.json is not None and str(args.json) != "-" and not args.json.parent.is_dir():
         raise ConfigError(f"--json {args.json}: there is no folder {args.json.parent}", mend="Make it first")
-    result = importlib.import_module(f"api.bench.{args.name}").run(args.data, progress=_progress, quick=args.quick)
+    benchmark = importlib.import_module(f"api.bench.{args.name}")
+    chosen = {"task": _task(benchmark, args)} if args.task is not None else {}
+    result = benchmark.run(args.data, progress=_progress, quick=args.quick, **chosen)
     text = result.to_json()
     if args.json is not None and str(args.json) == "-":
         print(text)
@@ -45,6 +49,16 @@ def run(args: argparse.Namespace) -> int:
         args.json.write_text(text, encoding="utf-8")
         print(f"wrote {args.json}")
     return 0 if result.rows else 1
+
+
+def _task(benchmark: ModuleType, args: argparse.Namespace) -> str:
+    from telemetry.errors import ConfigError
+
+    known = getattr(benchmark, "TASKS", {})
+    if args.task not in known:
+        mend = f"Known are {', '.join(known)}" if known else "Leave --task out"
+        raise ConfigError(f"--task {args.task!r} is no part of the benchmark {args.name}", mend=mend)
+    return str(args.task)
 
 
 def _progress(note: str) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.ring import Ring
 from features.store.base import Series
+from features.store.content import content_digest
 from features.store.duck import DuckStore
 from telemetry.ids import SeriesKey
 from telemetry.samples import Reason, SampleBatch
@@ -112,6 +116,73 @@ def test_order_does_not_matter(batches, random):
     other.close()
 
 
+def _spilled(folder: Path, batches, data) -> tuple[str, list]:
+    """Digest and reads of a store on disk that is spilled and merged at any times while the batches come."""
+    store = DuckStore(folder / "s.duckdb")
+    for batch in batches:
+        store.append([batch])
+        if data.draw(st.booleans()):
+            store.spill(START_S + data.draw(st.integers(0, 30)))
+        if data.draw(st.integers(0, 3)) == 0:
+            store.compact(START_S)
+    with store.using() as connection:
+        digest = content_digest(connection, store.cold)
+    found = _contents(store)
+    store.close()
+    return digest, found
+
+
+@settings(max_examples=25, deadline=None)
+@given(_batches(agreeing=True), st.data())
+def test_three_times_in_any_order_is_the_same_content(batches, data):
+    """Each batch three times, shuffled, spilled and merged in between, leaves the very content of once in order."""
+    shuffled = data.draw(st.permutations(batches * 3))
+    with TemporaryDirectory() as one, TemporaryDirectory() as other:
+        assert _spilled(Path(one), batches, data) == _spilled(Path(other), shuffled, data)
+
+
+@settings(max_examples=25, deadline=None)
+@given(_batches(agreeing=False), st.data())
+def test_a_digest_tells_other_content(batches, data):
+    """One more sample, or one with another value, gives another digest; taken in again as it is, the same."""
+    store, other = _store(batches), _store(batches)
+    with store.using() as one, other.using() as two:
+        assert content_digest(one, store.cold) == content_digest(two, other.cold)
+    other.append([SampleBatch.of([(KEYS[data.draw(st.integers(0, 3))], START_S + 16, 5.0)])])
+    with store.using() as one, other.using() as two:
+        assert content_digest(one, store.cold) != content_digest(two, other.cold)
+    store.close()
+    other.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(_batches(agreeing=False), st.integers(-1, 16), st.data())
+def test_the_future_changes_no_read_of_cold_files(batches, second, data):
+    """The same where samples lie in cold files, merged or not, beside hot ones."""
+    as_of_s = START_S + second
+    past = DuckStore(None)
+    with TemporaryDirectory() as folder:
+        store = DuckStore(Path(folder) / "s.duckdb")
+        for batch in batches:
+            store.append([batch])
+            if data.draw(st.booleans()):
+                store.spill(START_S + data.draw(st.integers(0, 30)))
+            _append_known(past, batch, as_of_s)
+        if data.draw(st.booleans()):
+            store.compact(START_S)
+        assert _contents(store, as_of_s) == _contents(past, as_of_s)
+        store.close()
+    past.close()
+
+
+def _append_known(past: DuckStore, batch: SampleBatch, as_of_s: float) -> None:
+    """Only what lies before the moment."""
+    known = batch.at_s <= as_of_s
+    if known.any():
+        columns = (batch.series[known], batch.at_s[known], batch.value[known], batch.reason[known])
+        past.append([SampleBatch(batch.keys, *columns, received_s=batch.received_s)])
+
+
 @settings(max_examples=25, deadline=None)
 @given(_batches(agreeing=False), st.integers(-1, 16))
 def test_the_future_changes_no_read(batches, second):
@@ -119,10 +190,7 @@ def test_the_future_changes_no_read(batches, second):
     as_of_s = START_S + second
     store, past = _store(batches), DuckStore(None)
     for batch in batches:
-        known = batch.at_s <= as_of_s
-        if known.any():
-            columns = (batch.series[known], batch.at_s[known], batch.value[known], batch.reason[known])
-            past.append([SampleBatch(batch.keys, *columns, received_s=batch.received_s)])
+        _append_known(past, batch, as_of_s)
     assert _contents(store, as_of_s) == _contents(past, as_of_s)
     store.close()
     past.close()
