@@ -34,6 +34,7 @@ _FATAL = frozenset(
         Problem.EMPTY,
         Problem.TORN,
         Problem.QUERY_ERROR,
+        Problem.UNLAWFUL,
     }
 )
 

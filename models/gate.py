@@ -59,19 +59,26 @@ class Served:
             a context of more than eight owners, where finding every owner's rhythm would cost more than it gives.
         origins: how many past origins inside the context are scored.
         season_s: a season the user asked for; a context under two seasons is answered, with ``insufficient_history``.
+        also: tried beside the candidates in every context, such as models of other packages.
     """
 
     name = "served"
     version = "1"
 
     def __init__(
-        self, candidates: Sequence[Forecaster] | None = None, *, origins: int = 6, season_s: float | None = None
+        self,
+        candidates: Sequence[Forecaster] | None = None,
+        *,
+        origins: int = 6,
+        season_s: float | None = None,
+        also: Sequence[Forecaster] = (),
     ) -> None:
         chosen = tuple(default_candidates() if candidates is None else candidates)
         self.automatic = candidates is None
         self.season = None if season_s is None else SeasonalNaive(season_s)
         self.candidates: tuple[Forecaster, ...] = (Persistence(), *chosen)
         self.origins = origins
+        self.also = tuple(also)
 
     def fit(self, contexts: list[Context], horizon: int) -> None:
         """Nothing to learn: the candidates are fitted by whoever made them."""
@@ -113,6 +120,7 @@ class Served:
         asked = self.candidates
         if self.automatic and np.unique(context.group).size > FEW_OWNERS:
             asked = (self.candidates[0], *fleet_candidates())
+        asked = (*asked, *self.also)
         if self.season is None or context.n_points < self.season.points_needed(context.step_s):
             return asked
         return (*asked, self.season)

@@ -67,6 +67,8 @@ class Problem(StrEnum):
     NO_NODE = "no_node"
     OWNER_CONFLICT = "owner_conflict"
     """Two sources name different owners of a GPU."""
+    UNLAWFUL = "unlawful"
+    """A collector of another package broke the contract."""
     DEVICE_UNKNOWN = "device_unknown"
     """A job holds GPUs of a host, but which ones cannot be told."""
     INCONSISTENT = "inconsistent"
