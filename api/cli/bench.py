@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 BENCHMARKS: dict[str, str] = {
+    "duration": "how long recorded jobs last, forecast at their start and while they run, without leaks",
     "forecast": "accuracy of every model on recorded telemetry (or, without --data, on seeded simulated jobs)",
     "ingest": "samples per CPU second from page to store, beside prometheus_client, and 10,000 GPUs read over HTTP",
     "store": "samples appended per CPU second, read times, bytes a sample in cold files; what kills and full disks cost",
