@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 import orjson
 
 LOOPBACK = "127.0.0.1"
+_PORTS = range(20_000, 30_000)
 _POLL_S = 0.01
 _START_WITHIN_S = 60.0
 _STOP_WITHIN_S = 20.0
@@ -30,13 +32,12 @@ class Served:
     """
 
     def __init__(self, folder: Path, data: Path | None = None) -> None:
-        with socket.socket() as probe:
-            probe.bind((LOOPBACK, 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = _free_port()
         self.data = data or folder / "data"
         self._settings = folder / "gpucast.toml"
         self._settings.write_text("[scrape]\ntargets = []\n", encoding="utf-8")
-        self._log = (folder / "service.log").open("ab")
+        self.log = folder / "service.log"
+        self._log = self.log.open("ab")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -62,7 +63,8 @@ class Served:
             if status == 200:
                 return waited_s
             if self._process.poll() is not None:
-                raise RuntimeError(f"the service ended with code {self._process.returncode}; see its log")
+                tail = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
+                raise RuntimeError(f"the service ended with code {self._process.returncode}: {tail}")
             time.sleep(_POLL_S)
         raise RuntimeError(f"the service is not ready after {_START_WITHIN_S:g} s: {status} {detail}")
 
@@ -109,3 +111,12 @@ class Served:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # its session: a worker that outlived it
         self._log.close()
+
+
+def _free_port() -> int:
+    """A port below those that the kernel gives to clients: one that asks while nobody listens could be given it."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
+    raise RuntimeError(f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free")

@@ -220,7 +220,7 @@ def main() -> int:
         try:
             found = fill(folder, data, sys.argv[1])
         except BaseException:
-            sys.stderr.write((folder / "service.log").read_text(encoding="utf-8")[-4000:])
+            sys.stderr.write((folder / "service.log").read_text(encoding="utf-8", errors="replace")[-4000:])
             raise
         finally:
             subprocess.run(["umount", str(data)], check=False)

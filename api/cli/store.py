@@ -112,6 +112,8 @@ def _stat_text(found: dict[str, Any]) -> list[str]:
         f"{f', {per:.2f} bytes a sample' if per is not None else ''}, {found['cold_files']} files in"
         f" {found['cold_partitions']} partitions"
     )
+    if found["cold_files_set_aside"]:
+        lines.append(f"{found['cold_files_set_aside']} damaged files are set aside; `gpucast store verify` names them")
     if found["oldest_s"] is not None:
         lines.append(f"from {_when(found['oldest_s'])} to {_when(found['newest_s'])}")
     rows = [[m["metric"], str(m["samples"]), quantity(float(m["bytes"]), "bytes")] for m in found["largest_metrics"]]
@@ -128,8 +130,9 @@ def _compact(store: DuckStore, _: argparse.Namespace) -> tuple[dict[str, Any], l
     done = store.compact(time.time())
     store.checkpoint()
     return asdict(done), [
+        *done.aside,
         f"merged {done.merged} partitions ({done.downsampled} down-sampled), deleted {done.dropped} old files:"
-        f" {done.files_before} files of {done.bytes_before} bytes are now {done.files_after} of {done.bytes_after}"
+        f" {done.files_before} files of {done.bytes_before} bytes are now {done.files_after} of {done.bytes_after}",
     ]
 
 
@@ -159,9 +162,17 @@ def _verify_cold_only(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _verdict(verdict: Any) -> tuple[dict[str, Any], list[str]]:
-    found = {"files": verdict.files, "samples": verdict.samples, "problems": list(verdict.problems)}
+    found = {
+        "files": verdict.files,
+        "samples": verdict.samples,
+        "sealed": verdict.sealed,
+        "problems": list(verdict.problems),
+    }
     end = f"{len(verdict.problems)} problems" if verdict.problems else "all is well"
-    return found, [*verdict.problems, f"{verdict.files} cold files, {verdict.samples} samples: {end}"]
+    return found, [
+        *verdict.problems,
+        f"{verdict.files} cold files, {verdict.samples} samples, {verdict.sealed} with a digest: {end}",
+    ]
 
 
 def _backup(store: DuckStore, args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:

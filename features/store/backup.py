@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from features.store.cold import sync
 from features.store.duck import DuckStore
+from features.store.seal import digest_of, seal_of
 from telemetry.errors import ConfigError, StoreError
 
 MANIFEST = "manifest.json"
@@ -37,7 +37,9 @@ def back_up(store: DuckStore, into: Path) -> int:
         if log.exists() and log.stat().st_size:
             sources[DATABASE + ".wal"] = log
         for file in store.cold.files():
-            sources[f"{COLD}/{file.relative_to(store.cold.folder)}"] = file
+            for each in (file, seal_of(file)):
+                if each.exists():
+                    sources[f"{COLD}/{each.relative_to(store.cold.folder)}"] = each
         digests = {name: _copy(file, into / name) for name, file in sources.items()}
     draft = into / "manifest.tmp"
     draft.write_text(json.dumps({"gpucast-backup": 1, "sha256": digests}, indent=1) + "\n", encoding="utf-8")
@@ -90,7 +92,6 @@ def _copy(source: Path, target: Path) -> str:
 def _digest(file: Path) -> str:
     """SHA-256, empty when the file is not there."""
     try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return digest_of(file)
     except FileNotFoundError:
         return ""

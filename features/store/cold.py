@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from features.store import seal
 from features.store.columns import one
 from telemetry.errors import StoreError
 from telemetry.ids import SeriesKey
@@ -58,6 +59,8 @@ class ColdFiles:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        self.aside: list[str] = []
+        """Sentences about damaged files that were set aside since this was made, the newest hundred."""
 
     def partitions(self) -> dict[tuple[str, str], list[Path]]:
         """(date, metric) -> its finished files, both sorted."""
@@ -91,10 +94,14 @@ class ColdFiles:
 
     def keys(self, connection: duckdb.DuckDBPyConnection) -> list[SeriesKey]:
         """Every series in the files; for a new database beside old files."""
-        files = [str(file) for file in self.files()]
-        if not files:
+        found = seal.reading(self.files(), self.aside, lambda files: connection.execute(_KEYS, [files]).fetchall())
+        return [SeriesKey(*row) for row in found or []]
+
+    def set_aside(self) -> list[Path]:
+        """Damaged files that were set aside and not yet dealt with, sorted."""
+        if self.folder is None or not self.folder.is_dir():
             return []
-        return [SeriesKey(*row) for row in connection.execute(_KEYS, [files]).fetchall()]
+        return sorted(self.folder.glob(f"date=*/metric=*/part-*{seal.ASIDE}*"))
 
     def newest_number(self) -> int:
         """Greatest spill number of any file, 0 without files; a new database beside old files goes on after it."""
@@ -118,6 +125,7 @@ class ColdFiles:
             )
             sync(draft)
             os.replace(draft, file)
+            seal.seal(file)
             sync(file.parent)
 
     def read(
@@ -130,7 +138,7 @@ class ColdFiles:
     ) -> Iterator[dict[str, Any]]:
         """Columns of the wanted series inside a span, one part per metric, unsorted."""
         for metric in sorted({key.metric for key in by_id.values()}):
-            files = [str(file) for file in self._touched(metric, from_s, to_s)]
+            files = self._touched(metric, from_s, to_s)
             if not files:
                 continue
             mine = {number: key.entity for number, key in by_id.items() if key.metric == metric}
@@ -140,9 +148,15 @@ class ColdFiles:
             }
             connection.register("wanted_cold", wanted)
             try:
-                yield connection.execute(_READ, [files, from_s, to_s, known_by_s]).fetchnumpy()
+                part = seal.reading(
+                    files,
+                    self.aside,
+                    lambda names: connection.execute(_READ, [names, from_s, to_s, known_by_s]).fetchnumpy(),
+                )
             finally:
                 connection.unregister("wanted_cold")
+            if part is not None:
+                yield part
 
     def drop(self, before_s: float) -> int:
         """Delete partitions of whole days before ``before_s``; gives back how many files went."""
@@ -150,8 +164,11 @@ class ColdFiles:
         gone = 0
         for file in self.files():
             if file.parent.parent.name < f"date={first_kept}":
-                file.unlink()
+                seal.remove(file)
                 gone += 1
+        for file in self.set_aside():
+            if file.parent.parent.name < f"date={first_kept}":
+                file.unlink()
         if self.folder is not None:
             for folder in [*self.folder.glob("date=*/metric=*"), *self.folder.glob("date=*")]:
                 if not any(folder.iterdir()):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 
+from features.store import seal
 from features.store.cold import ColdFiles, exact_decimal, parquet_target, sync
 from features.store.columns import one
 from telemetry.catalogue import METRICS
@@ -40,6 +41,7 @@ class Compaction:
         bytes_before: their size.
         bytes_after: their size.
         dropped: files deleted because their day is too old.
+        aside: sentences about damaged files that were set aside.
     """
 
     merged: int
@@ -49,6 +51,7 @@ class Compaction:
     bytes_before: int
     bytes_after: int
     dropped: int = 0
+    aside: tuple[str, ...] = ()
 
 
 def finish_merges(cold: ColdFiles) -> int:
@@ -64,26 +67,35 @@ def finish_merges(cold: ColdFiles) -> int:
     return done
 
 
-def merge(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], step_s: float | None = None) -> bool:
+def merge(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], step_s: float | None, aside: list[str]) -> bool:
     """Write the files of one partition as one; False when there is nothing to do.
 
     Args:
         connection: any DuckDB connection.
         files: all files of one day and metric.
         step_s: keep one summary per series and step of so many seconds; None keeps every sample.
+        aside: gets a sentence for each damaged file, which is set aside while the others are merged.
     """
+    return bool(seal.reading(files, aside, lambda names: _merge(connection, names, step_s, aside)))
+
+
+def _merge(connection: duckdb.DuckDBPyConnection, names: list[str], step_s: float | None, aside: list[str]) -> bool:
+    files = [Path(name) for name in names]
     folder = files[0].parent
-    names = [str(file) for file in files]
     columns = {row[0] for row in connection.execute(_DESCRIBE, [names]).fetchall()}
     (step_now,) = one(connection, _STEP, [names]) if "step_s" in columns else (None,)
     if len(files) == 1 and (step_s is None or (step_now is not None and step_now >= step_s)):
         return False
+    # Only what is written anew is read to its end here; a digest of bytes that rotted would hide the damage for good.
+    sound = seal.sound(files, aside)
+    if len(sound) < len(files):
+        return bool(sound) and _merge(connection, [str(file) for file in sound], step_s, aside)
     draft = folder / DRAFT
     (entities,) = one(connection, "select count(distinct entity) from read_parquet(?)", [names])
     query = _query("step_s" in columns, step_s, folder.name.removeprefix("metric="))
     connection.execute(f"copy ({query}) {parquet_target(draft, entities, _LEVEL)}", [names])
     sync(draft)
-    note = {"into": files[-1].name, "replaces": [file.name for file in files]}
+    note = {"into": files[-1].name, "replaces": [file.name for file in files], "sha256": seal.digest_of(draft)}
     _write_whole(folder / JOURNAL, json.dumps(note))
     _swap(folder / JOURNAL)
     return True
@@ -95,14 +107,17 @@ def _swap(journal: Path) -> None:
     try:
         note = json.loads(journal.read_text(encoding="utf-8"))
         into, replaces = Path(note["into"]).name, [Path(name).name for name in note["replaces"]]
+        digest = str(note.get("sha256", ""))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{journal} is damaged", mend=f"Delete it and {DRAFT} beside it") from error
     draft = folder / DRAFT
     if draft.exists():
         os.replace(draft, folder / into)
+    if (folder / into).exists():
+        seal.seal(folder / into, digest)  # the journal stands until this is done, so that no old digest stays
     for name in replaces:
         if name != into:
-            (folder / name).unlink(missing_ok=True)
+            seal.remove(folder / name)
     sync(folder)
     journal.unlink()
     sync(folder)

@@ -310,7 +310,7 @@ class DuckStore:
         with self._using() as connection:
             finish_merges(self._cold)
             self._finish_spills(connection)  # a spill that is written again must not meet a merged file of its name
-            before = self._cold.files()
+            before, told = self._cold.files(), len(self._cold.aside)
             bytes_before = size_of(before)
             parts = self._cold.partitions()
             plan = ageing(self._policy, {day_number(day) for day, _ in parts}, now_s)
@@ -321,11 +321,14 @@ class DuckStore:
                 old = day_number(day) in small
                 if day_number(day) in plan.drop or (only_old and not old):
                     continue
-                done = merge(connection, files, self._policy.downsample_to_s if old else None)
+                done = merge(connection, files, self._policy.downsample_to_s if old else None, self._cold.aside)
                 merged += done
                 downsampled += done and old
             after = self._cold.files()
-            return Compaction(merged, downsampled, len(before), len(after), bytes_before, size_of(after), dropped)
+            aside = tuple(self._cold.aside[told:])
+            return Compaction(
+                merged, downsampled, len(before), len(after), bytes_before, size_of(after), dropped, aside
+            )
 
     def using(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """The connection under the store's lock, for ``export`` and ``verify``, which only read."""

@@ -53,6 +53,7 @@ class ColdStat:
         oldest_s: least time, Unix seconds; None when empty.
         newest_s: greatest time.
         metrics: (metric, samples, bytes), largest first.
+        set_aside: damaged files that are not read.
     """
 
     samples: int
@@ -62,6 +63,7 @@ class ColdStat:
     oldest_s: float | None
     newest_s: float | None
     metrics: tuple[tuple[str, int, int], ...]
+    set_aside: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; the ten largest metrics."""
@@ -69,6 +71,7 @@ class ColdStat:
             "cold_samples": self.samples,
             "cold_files": self.files,
             "cold_bytes": self.bytes,
+            "cold_files_set_aside": self.set_aside,
             "cold_partitions": self.partitions,
             "cold_bytes_per_sample": self.bytes / self.samples if self.samples else None,
             "oldest_s": self.oldest_s,
@@ -101,6 +104,7 @@ def cold_stat(connection: duckdb.DuckDBPyConnection, cold: ColdFiles) -> ColdSta
         min(ends, default=None),
         max(ends, default=None),
         tuple(metrics),
+        len(cold.set_aside()),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 
+from features.store import seal
 from features.store.cold import DAY_S, ColdFiles, day_number
 from features.store.columns import one
 
@@ -18,26 +19,29 @@ class Verdict:
     Args:
         files: how many were read.
         samples: how many rows they hold.
+        sealed: how many files have a digest; those of older versions have none until they are merged.
         problems: sentences that name the file at fault; empty when all is well.
     """
 
     files: int
     samples: int
+    sealed: int
     problems: tuple[str, ...]
 
 
 def verify_cold(connection: duckdb.DuckDBPyConnection, cold: ColdFiles) -> Verdict:
     """Read every cold file to its end.
 
-    Each must open, hold as many rows as its footer says and only times of its day, and no two files of a day and
+    Each must have the bytes of its digest, where it has one, open, hold as many rows as its footer says and only times of its day, and no two files of a day and
     metric may hold a sample of one series at one moment.
     """
     problems: list[str] = []
-    count = samples = 0
+    count = samples = sealed = 0
     for (day, _), files in cold.partitions().items():
         good = []
         for file in files:
             count += 1
+            sealed += bool(seal.sealed_digest(file))
             rows, problem = _read(connection, file, day)
             samples += rows
             if problem:
@@ -51,18 +55,24 @@ def verify_cold(connection: duckdb.DuckDBPyConnection, cold: ColdFiles) -> Verdi
     if cold.folder is not None and cold.folder.is_dir():
         left = [*cold.folder.rglob("*.draft"), *cold.folder.rglob("merge.json")]
         problems += [f"{file}: left by a write that did not end; opening the store clears it" for file in sorted(left)]
-    return Verdict(count, samples, tuple(problems))
+    problems += [
+        f"{file}: set aside as damaged, its samples are not read; bring it back from a backup, or delete it"
+        for file in cold.set_aside()
+    ]
+    return Verdict(count, samples, sealed, tuple(problems))
 
 
 def _read(connection: duckdb.DuckDBPyConnection, file: Path, day: str) -> tuple[int, str]:
     """Rows of a file, and what is wrong with it."""
     try:
+        known = seal.sealed_digest(file)
+        if known and seal.digest_of(file) != known:
+            return 0, "its bytes are not those that were written (SHA-256 differs)"
         start_s = day_number(day) * DAY_S
         (told,) = one(connection, "select num_rows from parquet_file_metadata(?)", [str(file)])
         found = one(connection, _WHOLE, [start_s, start_s + DAY_S, str(file)])
-    except (duckdb.Error, ValueError) as error:
-        reason = str(error).strip().splitlines()
-        return 0, f"cannot be read: {reason[0] if reason else type(error).__name__}"
+    except (duckdb.Error, ValueError, OSError) as error:
+        return 0, f"cannot be read: {seal.first_line(error)}"
     rows, strange = int(found[0]), int(found[1])
     if rows != told:
         return rows, f"holds {rows} rows, and its footer says {told}"

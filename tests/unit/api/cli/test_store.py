@@ -104,7 +104,7 @@ def test_export_of_a_metric_that_is_not_there_is_nothing(folder: Path, tmp_path:
 def test_verify_names_the_file_at_fault(folder: Path, capsys):
     """A whole store gives 0; a cut file, a doubled sample and a foreign day give 1 and are named."""
     code, told = _run(capsys, "verify", "--data-dir", folder)
-    assert (code, told["files"], told["samples"], told["problems"]) == (0, 2, 82, [])
+    assert (code, told["files"], told["samples"], told["sealed"], told["problems"]) == (0, 2, 82, 2, [])
     first, second = sorted(folder.glob("cold/*/*/*.parquet"))
     copy = first.with_name("part-00000009.parquet")
     copy.write_bytes(first.read_bytes())
@@ -112,10 +112,13 @@ def test_verify_names_the_file_at_fault(folder: Path, capsys):
     foreign.parent.mkdir(parents=True)
     foreign.write_bytes(first.read_bytes())
     second.write_bytes(second.read_bytes()[:-40])
+    old = second.with_name("part-00000008.parquet")
+    old.write_bytes(second.read_bytes())
     code, told = _run(capsys, "verify", "--data-dir", folder)
     assert code == 1
     text = "\n".join(told["problems"])
-    assert f"{second}: cannot be read" in text
+    assert f"{second}: its bytes are not those that were written" in text
+    assert f"{old}: cannot be read" in text
     assert "41 samples are there more than once" in text
     assert f"{foreign}: 41 samples are not of 2026-01-02" in text
 
@@ -124,10 +127,12 @@ def test_backup_and_restore(folder: Path, tmp_path: Path, capsys):
     """A backup restores to the same samples; it never overwrites, and a changed file is refused by name."""
     before = _contents(folder)
     code, told = _run(capsys, "backup", "--data-dir", folder, "--into", tmp_path / "b")
-    assert (code, told["files"]) == (0, 3)
+    assert (code, told["files"]) == (0, 5)
     code, told = _run(capsys, "restore", "--data-dir", tmp_path / "new", "--backup", tmp_path / "b")
-    assert (code, told["files"]) == (0, 3)
+    assert (code, told["files"]) == (0, 5)
     assert _contents(tmp_path / "new") == before
+    code, told = _run(capsys, "verify", "--data-dir", tmp_path / "new")
+    assert (code, told["sealed"]) == (0, 2)
     code, told = _run(capsys, "restore", "--data-dir", folder, "--backup", tmp_path / "b")
     assert code == 2
     assert "is there already" in told["error"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from features.store.cold import exact_decimal
 from features.store.duck import DuckStore
 from features.store.policy import StorePolicy, ageing
+from features.store.verify import verify_cold
 from telemetry.errors import StoreError
 from telemetry.ids import SeriesKey
 from telemetry.samples import SampleBatch
@@ -52,7 +53,7 @@ def test_compacting_changes_files_and_nothing_that_is_read(tmp_path: Path):
     store.close()
 
 
-@pytest.mark.parametrize("crash_at", range(7))
+@pytest.mark.parametrize("crash_at", range(9))
 def test_a_crash_inside_a_merge_neither_loses_nor_doubles(tmp_path: Path, monkeypatch, crash_at: int):
     """Whichever rename or flush it dies before, the next start has every sample once, and can merge again."""
     store = DuckStore(tmp_path / "s.duckdb")
@@ -82,7 +83,10 @@ def test_a_crash_inside_a_merge_neither_loses_nor_doubles(tmp_path: Path, monkey
     store.compact(START_S)
     assert store.stat().cold_files == 2
     assert _read(store) == before
-    assert not [file for file in (tmp_path / "s.cold").rglob("*") if file.is_file() and file.suffix != ".parquet"]
+    left = [file for file in (tmp_path / "s.cold").rglob("*") if file.is_file()]
+    assert sorted(file.suffix for file in left) == [".parquet"] * 2 + [".sha256"] * 2
+    with store.using() as connection:
+        assert verify_cold(connection, store.cold).problems == ()
     assert count in (60, 62, 64)
     store.close()
 
