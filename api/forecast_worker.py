@@ -7,24 +7,36 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
-from forecast.predict.worker import PredictReply, PredictRequest, predict
+from api.plugin_models import TriedModels, tried_models
+from forecast.predict.worker import PredictReply, PredictRequest
 from telemetry.errors import ModelError
 
 _END_WITHIN_S = 1.0
 
 
-def _start() -> None:
+_models = TriedModels()
+"""Of the process that forecasts."""
+
+
+def _start(models: Sequence[str] = ()) -> None:
     # Two BLAS pools on one small machine only steal from each other.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     # Ctrl-C goes to the whole process group; who ends this process is the service.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if models:
+        global _models
+        _models = tried_models(models)
     threading.Thread(target=_end_with_the_service, name="end with the service", daemon=True).start()
+
+
+def _predict(request: PredictRequest) -> PredictReply:
+    return _models.predict(request)
 
 
 def _end_with_the_service() -> None:
@@ -50,16 +62,18 @@ class ForecastWorker:
 
     Args:
         timeout_s: longest wait for one reply.
+        models: of other packages, to be tried beside the built-in ones.
     """
 
-    def __init__(self, timeout_s: float = 60.0) -> None:
+    def __init__(self, timeout_s: float = 60.0, models: Sequence[str] = ()) -> None:
         self._timeout_s = timeout_s
+        self._models = tuple(models)
         self._pool = self._new_pool()
         self.restarts_total = 0
 
-    @staticmethod
-    def _new_pool() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
+    def _new_pool(self) -> ProcessPoolExecutor:
+        spawned = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(1, mp_context=spawned, initializer=_start, initargs=(self._models,))
 
     async def predict(self, request: PredictRequest) -> PredictReply:
         """Run one request in the worker.
@@ -72,7 +86,7 @@ class ForecastWorker:
             # Not wait_for: before Python 3.12 it can swallow a cancellation that arrives with the answer.
             async with asyncio.timeout(self._timeout_s):
                 with _without_interrupt():  # the first request starts the process
-                    answer = loop.run_in_executor(self._pool, predict, request)
+                    answer = loop.run_in_executor(self._pool, _predict, request)
                 return await answer
         except BrokenProcessPool as error:
             self._replace()

@@ -8,11 +8,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from collectors.nccl.standing import CommunicatorState
 from collectors.status import TargetStatus
+from collectors.topology.keeper import SourceState
 from forecast.advisor.types import Advice, Grade, Mode
 from forecast.backends.base import Plan, Receipt
 from forecast.predict.types import JobForecast, LinkForecast
 from telemetry.ids import JobId, LinkId
+from telemetry.roster import JobRecord, Roster
+from telemetry.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +103,19 @@ class Health:
     started_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class WiringView:
+    """The wiring as it is used, and how its sources stand.
+
+    Args:
+        topology: what telemetry measures and what the sources tell, as one.
+        sources: those of the settings, the most trusted first.
+    """
+
+    topology: Topology
+    sources: tuple[SourceState, ...] = ()
+
+
 class Reads(Protocol):
     """The running service, read only. Every call answers at once from memory."""
 
@@ -156,4 +173,20 @@ class Reads(Protocol):
 
     def health(self) -> Health:
         """Readiness, sources, own counters."""
+        ...
+
+    def record(self, job: JobId) -> JobRecord | None:
+        """What its scheduler lists of a job; None where no scheduler that knows it is read."""
+        ...
+
+    def rosters(self) -> tuple[Roster, ...]:
+        """What each scheduler listed last; empty where none is read, or none has answered yet."""
+        ...
+
+    def wiring(self) -> WiringView:
+        """Hosts, switches, domains and links with conflicts and unknowns."""
+        ...
+
+    def collectives(self) -> tuple[CommunicatorState, ...]:
+        """Every communicator that NCCL tells of, those in trouble first."""
         ...

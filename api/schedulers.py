@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from api.settings import KubernetesSettings, SlurmSettings
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.ownership import FRESH_S, Ownership
 from collectors.pool import ScrapePool
-from telemetry.roster import Roster
+from telemetry.ids import JobId
+from telemetry.jobs import JobView
+from telemetry.roster import JobRecord, Roster
 from telemetry.samples import SampleBatch, Window
 
 _POLLS_FRESH = 4.0
@@ -54,6 +58,11 @@ class Schedulers:
         if self._kubernetes.enabled:
             self._start(pool, _kubernetes(self._kubernetes, self.ownership), self._kubernetes.poll_s)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """What the pool calls the sources."""
+        return frozenset(collector.name for collector in self._collectors)
+
     def rosters(self) -> tuple[Roster, ...]:
         """The newest list of each; empty until the first came."""
         return tuple(collector.roster for collector in self._collectors if collector.roster.at_s)
@@ -66,6 +75,16 @@ class Schedulers:
     def _start(self, pool: ScrapePool, collector: SchedulerCollector, poll_s: float) -> None:
         self._collectors.append(collector)
         pool.add(collector, cadence=Cadence(CadenceLimits(fixed_s=poll_s)))
+
+
+def records_of(rosters: Sequence[Roster]) -> dict[JobId, JobRecord]:
+    """Every job that a scheduler lists, by id."""
+    return {record.job: record for roster in rosters for record in roster.jobs}
+
+
+def with_records(views: Iterable[JobView], records: Mapping[JobId, JobRecord]) -> list[JobView]:
+    """The views, each with what its scheduler lists of it."""
+    return [replace(view, record=records[view.job]) if view.job in records else view for view in views]
 
 
 def _slurm(settings: SlurmSettings, ownership: Ownership | None) -> SchedulerCollector:

@@ -81,6 +81,10 @@ class ForecastSettings(Section):
     horizon_s: float = Field(default=120.0, gt=0, description="How far demand is forecast, seconds.")
     window_s: float = Field(default=600.0, gt=0, description="Recent past a forecast rests on, seconds of source time.")
     max_age_s: float = Field(default=30.0, gt=0, description="Data older than this gives no forecast, seconds.")
+    models: list[str] = Field(
+        default_factory=list,
+        description="Models of other packages, by entry point in gpucast.models, that are tried beside the built-in ones.",
+    )
     link_horizon_s: float = Field(default=30.0, gt=0, description="How far congestion is foreseen, seconds.")
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from api.collectives import Collectives
-from api.schedulers import Schedulers
+from api.beside import Beside
 from api.settings import PrometheusSettings, ScrapeSettings, TargetSettings
 from collectors.address import shown_address
 from collectors.aside import call_aside
@@ -25,7 +24,6 @@ from collectors.scrape import ExporterCollector, open_session
 from collectors.status import TargetStatus
 from telemetry.clock import Clock
 from telemetry.errors import ConfigError
-from telemetry.roster import Roster
 from telemetry.topology import Topology
 
 SD_TIMEOUT_S = 10.0
@@ -37,45 +35,31 @@ _BURST_FOR_S = 60.0
 
 
 class _Pooled:
-    """What both kinds of source share: one pool, and the schedulers and collectives read beside it."""
+    """What both kinds of source share: one pool, and what is read beside it."""
 
-    def __init__(
-        self,
-        pool: ScrapePool,
-        schedulers: Schedulers | None,
-        collectives: Collectives | None,
-    ) -> None:
+    def __init__(self, pool: ScrapePool, beside: Beside | None) -> None:
         self._pool = pool
-        self._schedulers = schedulers
-        self._collectives = collectives
-        self._ownership = schedulers.ownership if schedulers else None
+        self._beside = beside or Beside()
+        self._ownership = self._beside.ownership
 
     async def _read_until_cancelled(self, collectors: Iterable[tuple[Collector, Cadence, float]]) -> None:
         """Read the given collectors, each with its rhythm and lookback, and what is read beside them."""
         try:
             for collector, cadence, lookback_s in collectors:
                 self._pool.add(collector, cadence=cadence, lookback_s=lookback_s)
-            if self._schedulers:
-                self._schedulers.add_to(self._pool)
-            if self._collectives:
-                self._collectives.add_to(self._pool)
+            self._beside.add_to(self._pool)
             await asyncio.Event().wait()
         finally:
             await self._pool.stop()
-            if self._schedulers:
-                await self._schedulers.close()
+            await self._beside.close()
 
     def status(self) -> list[TargetStatus]:
-        """Every target."""
-        return self._pool.statuses()
+        """Every target, with what it is read for."""
+        return [self._beside.with_role(status) for status in self._pool.statuses()]
 
     def topology(self) -> Topology:
         """What the pages or series tell of the wiring."""
         return self._pool.topology()
-
-    def rosters(self) -> tuple[Roster, ...]:
-        """What each scheduler listed last."""
-        return self._schedulers.rosters() if self._schedulers else ()
 
 
 class ExporterSource(_Pooled):
@@ -85,8 +69,7 @@ class ExporterSource(_Pooled):
         settings: targets and limits.
         on_batch: where batches go.
         clock: wall clock.
-        schedulers: read beside them.
-        collectives: read beside them.
+        beside: read beside them.
         custom: the site's own metrics.
     """
 
@@ -95,14 +78,13 @@ class ExporterSource(_Pooled):
         settings: ScrapeSettings,
         on_batch: OnBatch,
         clock: Clock,
-        schedulers: Schedulers | None = None,
-        collectives: Collectives | None = None,
+        beside: Beside | None = None,
         custom: CustomMap | None = None,
     ) -> None:
         self._settings = settings
         self._custom = custom
         self._limits = CadenceLimits(max_scrapes_per_s=settings.max_scrapes_per_s, fixed_s=settings.interval_s)
-        super().__init__(ScrapePool(on_batch, clock, self._limits), schedulers, collectives)
+        super().__init__(ScrapePool(on_batch, clock, self._limits), beside)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -153,8 +135,7 @@ class PrometheusSource(_Pooled):
         settings: address and limits.
         on_batch: where batches go.
         clock: wall clock.
-        schedulers: read beside it.
-        collectives: read beside it.
+        beside: read beside it.
         custom: the site's own metrics.
     """
 
@@ -163,14 +144,13 @@ class PrometheusSource(_Pooled):
         settings: PrometheusSettings,
         on_batch: OnBatch,
         clock: Clock,
-        schedulers: Schedulers | None = None,
-        collectives: Collectives | None = None,
+        beside: Beside | None = None,
         custom: CustomMap | None = None,
     ) -> None:
         self._settings = settings
         self._custom = custom
         self._limits = CadenceLimits(fixed_s=settings.poll_s)
-        super().__init__(ScrapePool(on_batch, clock, self._limits), schedulers, collectives)
+        super().__init__(ScrapePool(on_batch, clock, self._limits), beside)
 
     async def run(self) -> None:
         """Read until cancelled."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -122,6 +123,9 @@ class Wiring:
         self._told = Topology()
         self._hosts: frozenset[str] = frozenset()
         self._merged = Topology()
+        self._lock = threading.Lock()
+        self.lent: dict[str, float] = {}
+        """Capacity of links that telemetry measures without knowing theirs: text form -> bytes per second."""
 
     def merged(self, measured: Sequence[Topology], told: Topology, hosts: Iterable[str]) -> Topology:
         """The whole, for use and for showing.
@@ -133,10 +137,23 @@ class Wiring:
         """
         parts = tuple(part for part in measured if part.links or part.leaf_of)
         known = frozenset(hosts).union(*(_hosts_of(part) for part in parts))
-        if (parts, known) != (self._parts, self._hosts) or told is not self._told:
-            whole = merge([*parts, as_named(told, known)]) if told.hosts or told.links or len(parts) != 1 else parts[0]
-            self._parts, self._told, self._hosts, self._merged = parts, told, known, finished(whole)
+        with self._lock:
+            if (parts, known) != (self._parts, self._hosts) or told is not self._told:
+                whole = merge([*parts, as_named(told, known)])
+                self._parts, self._told, self._hosts, self._merged = parts, told, known, finished(whole)
+                self.lent = _lent(whole, parts)
+            return self._merged
+
+    @property
+    def last(self) -> Topology:
+        """What was merged last."""
         return self._merged
+
+
+def _lent(whole: Topology, measured: Iterable[Topology]) -> dict[str, float]:
+    known = {str(link.id) for part in measured for link in part.links if link.capacity_bytes_per_s is not None}
+    told = {str(link.id): link.capacity_bytes_per_s for link in whole.links}
+    return {name: capacity for name, capacity in told.items() if capacity is not None and name not in known}
 
 
 def _hosts_of(topology: Topology) -> set[str]:

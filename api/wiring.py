@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
+from api.beside import Beside
 from api.collectives import Collectives
 from api.desk import AdviceDesk
 from api.forecast_worker import ForecastWorker
@@ -23,12 +24,14 @@ from api.http.app import create_app
 from api.http.settings import HttpSettings
 from api.intake import Intake
 from api.interpreter import tuned_for_pages
+from api.plugin_collectors import PluginCollectors
 from api.plugins import SIMULATOR, Plugins, find_plugins
 from api.push import Push
 from api.schedulers import Schedulers
 from api.service import Service
 from api.settings import Settings, custom_map
 from api.sources import ExporterSource, PrometheusSource
+from api.topology import TopologyFeed
 from collectors.wall_clock import WallClock
 from features.ring import Ring
 from features.store.duck import DuckStore
@@ -80,11 +83,16 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
     )
     schedulers = Schedulers(settings.slurm, settings.kubernetes)
     custom = custom_map(settings.custom)
-    collectives = Collectives(settings.nccl, settings.store.folder)
+    beside = Beside(
+        schedulers,
+        Collectives(settings.nccl, settings.store.folder),
+        TopologyFeed(settings.topology, settings.slurm, settings.kubernetes, settings.store.folder),
+        PluginCollectors(settings.plugin, plugins.found),
+    )
     source = (
-        PrometheusSource(settings.prometheus, intake.take, clock, schedulers, collectives, custom)
+        PrometheusSource(settings.prometheus, intake.take, clock, beside, custom)
         if settings.prometheus.url
-        else ExporterSource(settings.scrape, intake.take, clock, schedulers, collectives, custom)
+        else ExporterSource(settings.scrape, intake.take, clock, beside, custom)
     )
     push = Push(intake, clock.now, schedulers.ownership, custom)
     desk = AdviceDesk(chosen, settings.advice.modes)
@@ -94,10 +102,11 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         ring=ring,
         intake=intake,
         source=source,
-        worker=ForecastWorker(),
+        worker=ForecastWorker(models=settings.forecast.models),
         desk=desk,
         rules=plugins.rules(),
         push=push,
+        beside=beside,
     )
     http = HttpSettings(mode=desk.mode, backend=desk.backend_name, plugins=plugins.found)
     app = create_app(service, settings=http, push=push)

@@ -10,6 +10,7 @@ from features.frame import Context
 from models.base import LEVELS, Forecaster
 from models.checks import yield_checks
 from models.quantiles import Floats
+from telemetry.errors import IncompatibleModel
 
 SLACK = 1e-9
 """Bounds and order are kept up to rounding, relative to the row's largest value."""
@@ -58,6 +59,15 @@ class Guarded:
     def save(self, folder: Path) -> None:
         """As the inner model does."""
         self._inner.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> Forecaster:
+        """Never: only its own class can read back what a plug-in's model wrote.
+
+        Raises:
+            IncompatibleModel: always.
+        """
+        raise IncompatibleModel(f"{folder} holds a model of a plug-in, which only the plug-in itself can load")
 
     def _failed(self, sentence: str, cube: Floats) -> Floats:
         self.failures += 1

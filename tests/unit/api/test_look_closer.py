@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from api.service import CanBurst, Service
+from api.closer_look import CanBurst, look_closer
 from api.settings import Settings
 from api.sources import ExporterSource
 from collectors.burst import BurstAnswer
@@ -43,32 +44,25 @@ def source() -> Source:
     return Source()
 
 
-@pytest.fixture
-def service(source: Source) -> Service:
-    """A service of which only this decision is asked."""
-    parts: dict[str, Any] = dict.fromkeys(("ring", "intake", "worker", "desk"))
-    return Service(Settings(), clock=VirtualClock(), source=source, **parts)
-
-
 def told(*periods: Period | Absence) -> tuple[Any, Any]:
     """A request and its reply: one job each, on a host of its own."""
     frames = [SimpleNamespace(job=SimpleNamespace(nodes=(f"n{i}",))) for i in range(len(periods))]
     return SimpleNamespace(jobs=frames), SimpleNamespace(jobs=[SimpleNamespace(period=period) for period in periods])
 
 
-def test_only_hosts_of_jobs_sampled_too_coarsely_are_asked_for(service: Service, source: Source) -> None:
+def test_only_hosts_of_jobs_sampled_too_coarsely_are_asked_for(source: Source) -> None:
     """Not those of idle jobs, nor of jobs whose period is known."""
     found = Period(2.0, 1.9, 2.1, 0.9, 3, 3)
     coarse = Absence(Why.SAMPLING_TOO_COARSE, "30 s between samples")
-    service._look_closer(*told(coarse, found, Absence(Why.IDLE, "idle"), coarse))
+    counters: Counter[str] = Counter()
+    look_closer(source, *told(coarse, found, Absence(Why.IDLE, "idle"), coarse), counters)
     assert source.asked == [["n0", "n3"]]
-    counters = service._counters
     assert counters["gpucast_bursts_total"] == 1
     assert counters['gpucast_bursts_refused_total{why="slow_source"}'] == 1
 
 
-def test_where_every_period_is_known_nothing_is_asked(service: Service, source: Source) -> None:
-    service._look_closer(*told(Period(2.0, 1.9, 2.1, 0.9, 3, 3)))
+def test_where_every_period_is_known_nothing_is_asked(source: Source) -> None:
+    look_closer(source, *told(Period(2.0, 1.9, 2.1, 0.9, 3, 3)), Counter())
     assert source.asked == []
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from api.cli.doctor import _counters
-from api.service import _missing_fields
+from api.readiness import missing_fields
 from features.frame import JobFrame
 from features.ring import Ring
 from features.transforms.jobs import job_frame
@@ -26,13 +26,13 @@ def frame() -> JobFrame:
 
 def test_absent_fields_say_what_they_cost(frame):
     """A field that nobody gives costs forecasts, and the sentence says which."""
-    told = _missing_fields([frame])
+    told = missing_fields([frame])
     assert "gpu_power_watts" not in told
     assert "phases of an iteration" in told["gpu_sm_active_ratio"]
 
 
 def test_a_field_that_stands_still_on_some_devices_is_told_although_others_give_it(frame):
-    told = _missing_fields([replace(frame, frozen={"gpu_power_watts": "n:G: stood"})] * 2)
+    told = missing_fields([replace(frame, frozen={"gpu_power_watts": "n:G: stood"})] * 2)
     assert told["gpu_power_watts"].startswith("readings that stand still are left out: n:G: stood; there is")
     assert told["gpu_power_watts"].count("n:G: stood") == 1
 

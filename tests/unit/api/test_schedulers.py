@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
+from api.beside import Beside
 from api.schedulers import Schedulers
 from api.settings import KubernetesSettings, ScrapeSettings, SlurmSettings, TargetSettings
 from api.sources import ExporterSource
@@ -33,13 +34,13 @@ def test_jobs_without_labels(tmp_path, monkeypatch):
         async with serve(text_page(PAGE.encode())) as url:
             schedulers = Schedulers(SlurmSettings(enabled=True, poll_s=1.0), KubernetesSettings())
             scrape = ScrapeSettings(targets=[TargetSettings(url=url)], interval_s=0.2)
-            source = ExporterSource(scrape, take, WallClock(), schedulers)
+            source = ExporterSource(scrape, take, WallClock(), Beside(schedulers))
             task = asyncio.create_task(source.run())
             async with asyncio.timeout(20):
                 while sum(batch.source == "slurm" and len(batch.sightings) == 4 for batch in batches) < 2:
                     assert not task.done()
                     await asyncio.sleep(0.05)
-            rosters = source.rosters()
+            rosters = schedulers.rosters()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             return len(rosters), rosters[0].at_s
