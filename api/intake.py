@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from features.ring import Ring
 from features.store.base import FeatureStore
 from telemetry.errors import GpucastError, StoreError
+from telemetry.ids import SeriesKey
 from telemetry.samples import SampleBatch
+
+Result = TypeVar("Result")
 
 MAX_WAITING_SAMPLES = 4_000_000
 """About 100 MB of waiting columns; beyond it the oldest batches are dropped and counted."""
@@ -55,7 +59,7 @@ class Intake:
         self._now = now
         self._spill_after_s = spill_after_s
         self._waiting: list[SampleBatch] = []
-        self._pushed: list[tuple[Sequence[SampleBatch], asyncio.Future[None]]] = []
+        self._pushed: list[tuple[Sequence[SampleBatch], asyncio.Future[Counter[SeriesKey]]]] = []
         self._pushed_samples = 0
         self._try_again_s = 0.0
         self._refusal: StoreError | None = None
@@ -82,11 +86,14 @@ class Intake:
         self._waiting.append(batch)
         self.samples_total += len(batch)
 
-    async def keep(self, batches: Sequence[SampleBatch]) -> None:
+    async def keep(self, batches: Sequence[SampleBatch]) -> Counter[SeriesKey]:
         """Accept batches that somebody pushed, and come back once they are on disk.
 
         Those who push while the store writes share its next transaction. Samples older than the ring's window go to
         the store only: in the ring they would push newer ones out.
+
+        Returns:
+            Samples that are not on disk, by series, as their series are beyond the store's limit of them.
 
         Raises:
             IntakeBusy: too many pushed samples wait already; nothing is taken.
@@ -98,17 +105,18 @@ class Intake:
         loop = asyncio.get_running_loop()
         if self._refusal is not None and loop.time() < self._try_again_s:
             raise _again(self._refusal)
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[Counter[SeriesKey]] = loop.create_future()
         done.add_done_callback(lambda told: told.cancelled() or told.exception())  # the sender may have left meanwhile
         self._pushed.append((batches, done))
         self._pushed_samples += count
         self._start_storing()
-        await asyncio.shield(done)
+        left_out = await asyncio.shield(done)
         oldest_s = self._now() - self._ring.window_s
         for batch in batches:
             if batch.sightings or (len(batch) and float(batch.at_s.max()) >= oldest_s):
                 self._ring.append(batch)
         self.samples_total += count
+        return left_out
 
     async def run(self) -> None:
         """Flush for ever; cancel to stop, then call ``close``."""
@@ -132,13 +140,14 @@ class Intake:
     async def _store_waiting(self) -> None:
         batches, self._waiting = self._waiting, []
         pushed, self._pushed, self._pushed_samples = self._pushed, [], 0
-        together = [*batches, *(batch for group, _ in pushed for batch in group)]
         try:
-            if together:
-                self.stored_total += await self._in_thread(self._store.append, together)
+            left_out: list[Counter[SeriesKey]] = []
+            if batches or pushed:
+                stored, left_out = await self._in_thread(self._append, (batches, [group for group, _ in pushed]))
+                self.stored_total += stored
                 self.problem, self._failed_in_a_row, self._refusal = "", 0, None
-            for _, done in pushed:
-                done.set_result(None)
+            for (_, done), left in zip(pushed, left_out, strict=True):
+                done.set_result(left)
         except Exception as error:  # whatever it is, the samples wait for the next try and the service goes on
             self._note(error)
             self._failed_in_a_row += 1
@@ -153,11 +162,20 @@ class Intake:
             if self._pushed:
                 self._start_storing()
 
+    def _append(
+        self, waiting: tuple[list[SampleBatch], list[Sequence[SampleBatch]]]
+    ) -> tuple[int, list[Counter[SeriesKey]]]:
+        """Store everything in one transaction; how much was stored, and what of each pushed group was left out."""
+        batches, groups = waiting
+        stored = self._store.append([*batches, *(batch for group in groups for batch in group)])
+        left_out = getattr(self._store, "left_out", None)  # a store without a limit of series needs none
+        return stored, [left_out(group) if left_out is not None else Counter() for group in groups]
+
     def _pause_s(self) -> float:
         """Until the next try: a store that refuses is asked less often, as each may have to read its log again."""
         return self._flush_s * 2.0 ** min(self._failed_in_a_row, 5)
 
-    async def _in_thread(self, call: Callable[[Any], int], argument: object) -> int:
+    async def _in_thread(self, call: Callable[[Any], Result], argument: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, argument)
 
     def _note(self, error: Exception) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from api.intake import Intake, IntakeBusy
@@ -17,6 +17,7 @@ from collectors.status import TargetStatus
 from collectors.step_reports import read_reports
 from collectors.steps import StepBook, StepsTaken
 from collectors.wiring import build_topology
+from telemetry.ids import SeriesKey
 from telemetry.samples import Problem, SampleBatch
 from telemetry.topology import Topology
 
@@ -119,7 +120,7 @@ class Push:
         self._receiver = Receiver(WRITE_PATH, custom=custom)
         self._reading = asyncio.Lock()
         self._book = StepBook()
-        self._storing: set[asyncio.Future[None]] = set()
+        self._storing: set[asyncio.Future[Counter[SeriesKey]]] = set()
         self._doors = {WRITE_PATH: Door(WRITE_PATH), STEPS_PATH: Door(STEPS_PATH)}
         self._counters: Counter[str] = Counter()
 
@@ -138,8 +139,8 @@ class Push:
                     received = await asyncio.to_thread(self._receiver.take, body, message, now_s)
                 else:
                     received = self._receiver.take(body, message, now_s)
-            if received.batches:
-                await self._intake.keep(self._settled(received.batches))
+            if received.batches and (left_out := await self._intake.keep(self._settled(received.batches))):
+                received = received.without(left_out)
         except Exception as error:
             door.refused(Problem.HTTP_STATUS, str(error))
             raise
@@ -173,14 +174,19 @@ class Push:
             door.opened(now_s, received.taken)
         for finding in received.findings:
             door.note(finding.problem, finding.detail, finding.count)
-        for fault in received.faults:
-            door.note(Problem.MALFORMED_LINE, fault, max(1, received.invalid // len(received.faults)))
+        faults = received.faults
+        if received.over_limit:
+            *faults, beyond = faults
+            door.note(Problem.PARTIAL, beyond, received.over_limit)
+        for fault in faults:
+            door.note(Problem.MALFORMED_LINE, fault, max(1, received.invalid // len(faults)))
         door.note(Problem.UNKNOWN_METRIC, "series outside the catalogue are left out", received.unknown)
         for name, count in (
             ("requests", 1),
             ("samples", received.taken),
             ("unknown_samples", received.unknown),
             ("invalid_samples", received.invalid),
+            ("over_limit_samples", received.over_limit),
             ("stale_markers", received.ended),
             ("histograms_not_kept", received.histograms),
             ("exemplars_not_kept", received.exemplars),
@@ -198,7 +204,8 @@ class Push:
         door, now_s = self._doors[STEPS_PATH], self._now()
         try:
             taken = self._book.take(*read_reports(body, now_s), now_s)
-            await self._stored(taken)
+            if left_out := await self._stored(taken):
+                taken = replace(taken, faults=(*taken.faults, _beyond(left_out)))
         except Exception as error:
             door.refused(Problem.HTTP_STATUS, str(error))
             raise
@@ -214,18 +221,20 @@ class Push:
             self._counters[f"gpucast_steps_{name}_total"] += count
         return taken
 
-    async def _stored(self, taken: StepsTaken) -> None:
-        """Come back once what is new is on disk, and what is known already as well."""
-        known: list[asyncio.Future[None]] = list(self._storing) if taken.duplicates else []
+    async def _stored(self, taken: StepsTaken) -> Counter[SeriesKey]:
+        """Come back once what is new is on disk, and what is known already as well; what the store left out."""
+        known: list[asyncio.Future[Counter[SeriesKey]]] = list(self._storing) if taken.duplicates else []
         if taken.batches:
             storing = asyncio.ensure_future(self._intake.keep(taken.batches))
             self._storing.add(storing)
             storing.add_done_callback(partial(self._settle, taken))
             known.append(storing)
+        left_out: Counter[SeriesKey] = Counter()
         for one in known:
-            await asyncio.shield(one)
+            left_out = await asyncio.shield(one)
+        return left_out if taken.batches else Counter()
 
-    def _settle(self, taken: StepsTaken, storing: asyncio.Future[None]) -> None:
+    def _settle(self, taken: StepsTaken, storing: asyncio.Future[Counter[SeriesKey]]) -> None:
         self._storing.discard(storing)
         if storing.cancelled() or storing.exception() is not None:
             self._book.forget(taken.news)
@@ -245,3 +254,9 @@ class Push:
     def counters(self) -> dict[str, float]:
         """Own counters, for ``/metrics``."""
         return {name: float(count) for name, count in self._counters.items()}
+
+
+def _beyond(left_out: Counter[SeriesKey]) -> str:
+    """Why some of a job's numbers are not on disk."""
+    metrics = sorted({key.metric for key in left_out})
+    return f"the store has as many series as it may (store.max_series); {', '.join(metrics)} are not kept on disk"

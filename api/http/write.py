@@ -80,7 +80,7 @@ async def write(request: Request, push: PushDep) -> Response:
     except StoreError as refused:
         raise refusal(refused, _written(message, None)) from refused
     headers = _written(message, received)
-    if received.invalid:
+    if received.invalid or received.over_limit:
         raise _partly(received, headers)
     return Response(status_code=204, headers={"Cache-Control": NEVER_STORE, **headers})
 
@@ -104,17 +104,21 @@ def _written(message: Message, received: Received | None) -> dict[str, str]:
 
 def _partly(received: Received, headers: dict[str, str]) -> Problem:
     """400, so that nobody sends the same again; the good samples are kept."""
+    refused = received.invalid + received.over_limit
     detail = (
-        f"{received.invalid} of {received.samples} samples are refused, {received.taken} were written: "
+        f"{refused} of {received.samples} samples are refused, {received.taken} were written: "
         f"{'; '.join(received.faults)}."
     )
+    if received.over_limit:
+        detail += " Raise store.max_series, or leave series out with write_relabel_configs."
     return Problem(
         400,
-        "invalid-samples",
+        "invalid-samples" if received.invalid else "series-limit",
         detail,
         headers=headers,
         samples=received.samples,
         written=received.taken,
         invalid=received.invalid,
         unknown=received.unknown,
+        over_limit=received.over_limit,
     )

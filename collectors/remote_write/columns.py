@@ -15,6 +15,8 @@ MAX_SAMPLES = 200_000
 MAX_FIELDS = 400_000
 MAX_REF_BYTES = 4 * MAX_FIELDS
 """Of one request. Prometheus sends 2,000 samples at once, vmagent 10,000; what is within these is read in a second."""
+FIELDS_OF_ODD = 4
+"""A sample, a skipped field or a lone reference takes as long to read as so many label fields, and counts as so many."""
 _MAX_FIELDS_OF_SAMPLE = 16
 """Many more than it has, for versions to come."""
 
@@ -67,9 +69,13 @@ class Building:
         if len(self.labels) >= MAX_SERIES:
             raise Malformed(f"the request has more than {MAX_SERIES} series", mend="Send fewer at once")
 
-    def count_fields(self) -> None:
-        """Count a field that is read one by one; refuse too many."""
-        self.fields += 1
+    def count_fields(self, cost: int = 1) -> None:
+        """Count a field that is read one by one; refuse too many.
+
+        Args:
+            cost: label fields that would take as long.
+        """
+        self.fields += cost
         if self.fields > MAX_FIELDS:
             raise Malformed(f"the request has more than {MAX_FIELDS} fields", mend="Send fewer series at once")
 
@@ -80,6 +86,7 @@ class Building:
             self.ends.append(end)
             self.owners.append(len(self.labels))
         else:
+            self.count_fields(FIELDS_OF_ODD)
             self.odd.append((len(self.labels), *_read_sample(body, at, end)))
 
     def done(self) -> Decoded:

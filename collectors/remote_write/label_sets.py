@@ -29,6 +29,8 @@ MAX_COLUMNS = 4096
 """Series of one target in one layout; what a target has beyond it goes into another."""
 MAX_LEARNED = 6000
 """Label sets that one request may bring for the first time; working each out takes a tenth of a millisecond."""
+MAX_RENAMINGS = 16
+"""Of hosts, in the middle of a request; each looks through all that is known, so the rest waits for its end."""
 _MAX_FAULTS = 1000
 _MOST_SHOWN = 200
 STATE_METRIC = "port_state_id"
@@ -101,7 +103,12 @@ class LabelSets:
         self.nics: set[LinkId] = set()
         self.nodenames: dict[str, str] = {}
         self.faults: dict[bytes, str] = {}
+        self.key_ids: dict[SeriesKey, int] = {}
+        """Series -> the table's ``key``; another dictionary after ``forget``."""
         self.generation = 0
+        self.renamings = 0
+        """How often what is known was looked through because hosts got names."""
+        self._named = False
         self.forget()
 
     def forget(self) -> None:
@@ -118,7 +125,7 @@ class LabelSets:
         self._kinds: dict[tuple[str, Source], int] = {}
         self._kind_rows: list[tuple[Metric, Source]] = []
         self._by_target: dict[tuple[str, str], int] = {}
-        self._key_ids: dict[SeriesKey, int] = {}
+        self.key_ids = {}
         self._ports: dict[str, int] = {}
         self._parts: dict[str, int] = {}
         self.faults.clear()
@@ -131,7 +138,7 @@ class LabelSets:
     @property
     def n_keys(self) -> int:
         """Series known so far."""
-        return len(self._key_ids)
+        return len(self.key_ids)
 
     @property
     def n_ports(self) -> int:
@@ -165,12 +172,25 @@ class LabelSets:
 
     def _learn(self, labels: Sequence[bytes], read: ReadLabels) -> list[int | None]:
         found: list[int | None] = []
-        most = len(self.known) + MAX_LEARNED
-        for label_bytes in labels:
-            found.append(self._look_up(label_bytes, read))
-            if len(self.known) > most:
-                raise MuchIsNew(f"the request brings more than {MAX_LEARNED} new series", mend="Send it again")
+        most, last = len(self.known) + MAX_LEARNED, self.renamings + MAX_RENAMINGS
+        try:
+            for label_bytes in labels:
+                found.append(self._look_up(label_bytes, read, rename=self.renamings < last))
+                if len(self.known) > most:
+                    raise MuchIsNew(f"the request brings more than {MAX_LEARNED} new series", mend="Send it again")
+        finally:
+            self._rename()
         return found
+
+    def _rename(self) -> None:
+        """Take the names of hosts into use; what was learned under the instance's name is learned again."""
+        if not self._named:
+            return
+        self._named = False
+        self.renamings += 1
+        self._mapper.name_nodes(self.nodenames)
+        for data in [data for data, row in self.known.items() if self.table[row]["port"] >= 0]:
+            del self.known[data]
 
     def rules_of(self, kinds: NDArray[np.int32]) -> Limits:
         """The catalogue's rules of each sample."""
@@ -184,8 +204,14 @@ class LabelSets:
         if len(self.faults) > _MAX_FAULTS:
             self.faults.clear()
 
-    def _look_up(self, data: bytes, read: ReadLabels) -> int:
-        """The row of a label set that is not known as one with samples, or the word for it."""
+    def _look_up(self, data: bytes, read: ReadLabels, *, rename: bool) -> int:
+        """The row of a label set that is not known as one with samples, or the word for it.
+
+        Args:
+            data: its bytes.
+            read: takes them apart.
+            rename: whether names told just before are taken into use for it.
+        """
         row = self.known.get(data)  # twice in one request
         if row is not None:
             return row
@@ -205,6 +231,8 @@ class LabelSets:
         labels = {name: value for name, value in pairs if value}
         if self._told(labels):
             return TOLD
+        if rename:
+            self._rename()
         meaning = self._mapper.meaning(labels)
         if isinstance(meaning, str):
             if len(self.known) - self._n_rows < MAX_LABEL_SETS:
@@ -222,10 +250,7 @@ class LabelSets:
             instance, nodename = labels.get("instance", ""), labels.get("nodename", "")
             if instance and nodename and self.nodenames.get(instance) != nodename:
                 self.nodenames[instance] = nodename
-                self._mapper.name_nodes(self.nodenames)
-                # What was learned under the instance's name is learned again under the host's own.
-                for data in [data for data, row in self.known.items() if self.table[row]["port"] >= 0]:
-                    del self.known[data]
+                self._named = True
             return True
         if name == UPLINK_FIELD:
             self.wiring |= {cable.link: cable for cable in wiring_of_labels([labels])}
@@ -279,7 +304,7 @@ class LabelSets:
         return kind
 
     def _key_id(self, key: SeriesKey) -> int:
-        number = self._key_ids.setdefault(key, len(self._key_ids))
+        number = self.key_ids.setdefault(key, len(self.key_ids))
         if number == len(self.entity_of_key):
             self.entity_of_key.append(key.entity)
         return number

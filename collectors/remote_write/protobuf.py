@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.remote_write.columns import (
+    FIELDS_OF_ODD,
     MAX_FIELDS,
     MAX_REF_BYTES,
     MAX_SERIES,
@@ -92,6 +93,7 @@ def _read_series_v1(made: Building, at: int, end: int) -> None:
                 made.histograms += 1
             at += size
         else:
+            made.count_fields(FIELDS_OF_ODD)
             tag, at = read_varint(body, at, end)
             at = skip_field(body, tag, at, end)
     made.labels.append(b"".join(label_fields))
@@ -254,6 +256,7 @@ def _read_series_v2(made: Building, at: int, end: int) -> None:
                 made.exemplars += 1
             at += size
             continue
+        made.count_fields(FIELDS_OF_ODD)
         tag, at = read_varint(body, at, end)
         start, at = at, skip_field(body, tag, at, end)
         if tag == 0x08:  # references one by one, which proto3 allows too
@@ -286,7 +289,7 @@ def _resolve(packed: list[bytes], symbols: list[bytes], table: SymbolTable) -> l
 
 def _skip_unknown(made: Building, at: int) -> int:
     """Behind a field of the request that is of no interest, such as metadata."""
-    made.count_fields()
+    made.count_fields(FIELDS_OF_ODD)
     tag, at = read_varint(made.body, at, len(made.body))
     if tag >> 3 == 0:
         raise Malformed(f"a field without a number at byte {at}")

@@ -8,6 +8,7 @@ over the same ``keys`` tuple again.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -23,7 +24,7 @@ from collectors.remote_write.protobuf import SymbolTable, decode_v1, decode_v2, 
 from collectors.remote_write.snappy import unpack
 from collectors.wiring import Wiring
 from telemetry.catalogue import ACTIVE_PORT_STATE
-from telemetry.ids import GpuId, LinkId
+from telemetry.ids import GpuId, LinkId, SeriesKey
 from telemetry.samples import CodeArray, Finding, FloatArray, Problem, Reason, SampleBatch, Sighting
 
 MIB = 1024**2
@@ -59,6 +60,9 @@ class Received:
         exemplars: likewise.
         faults: sentences that name the series, the first few.
         findings: what is wrong with values.
+        over_limit: refused by the store, which has as many series as it may; not among ``taken``.
+        series: (taken,) number of the series of each sample taken.
+        numbers: series -> its number in ``series``.
     """
 
     batches: tuple[SampleBatch, ...]
@@ -71,6 +75,18 @@ class Received:
     exemplars: int
     faults: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    over_limit: int = 0
+    series: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32), repr=False, compare=False)
+    numbers: Mapping[SeriesKey, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def without(self, refused: Iterable[SeriesKey]) -> Received:
+        """The same once the store has refused series; samples that were added up for one count each."""
+        keys = sorted(set(refused) & self.numbers.keys(), key=str)
+        count = int(np.isin(self.series, [self.numbers[key] for key in keys]).sum())
+        named = ", ".join(str(key) for key in keys[:_MOST_FAULTS_TOLD])
+        more = f" and {len(keys) - _MOST_FAULTS_TOLD} more" if len(keys) > _MOST_FAULTS_TOLD else ""
+        fault = f"{count} samples are of new series, and the store has as many series as it may: {named}{more}"
+        return replace(self, taken=self.taken - count, over_limit=count, faults=(*self.faults, fault))
 
 
 @dataclass(slots=True)
@@ -205,6 +221,8 @@ class Receiver:
             exemplars=decoded.exemplars,
             faults=self._faults(decoded, rows, ahead, untimed),
             findings=tuple(findings),
+            series=self._sets.table["key"][row[keep]],
+            numbers=self._sets.key_ids,
         )
 
     def _judged(self, decoded: Decoded, row: NDArray[np.int32], at_s: FloatArray, keep: NDArray[np.intp]) -> _Rows:

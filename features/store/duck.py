@@ -159,7 +159,8 @@ class DuckStore:
                 self._forget_from(first_new, bool(sightings))
                 raise
             self._row += written
-            self._note_refused(filled, ids)
+            for key, count in self.left_out(filled).items():
+                self.refused[key.metric] += count
             return written
 
     def _write(
@@ -176,14 +177,18 @@ class DuckStore:
                 insert(connection, "sightings", columns_of(rows, "sightings"))
         return count
 
-    def _note_refused(self, filled: list[SampleBatch], ids: list[NDArray[np.int32]]) -> None:
-        """Count what the limit of series left out."""
+    def left_out(self, batches: Sequence[SampleBatch]) -> Counter[SeriesKey]:
+        """Samples of batches that were appended, by series, which the limit of series kept out."""
+        found: Counter[SeriesKey] = Counter()
         if self._max_series is None or len(self._ids) < self._max_series:
-            return
-        for batch, numbers in zip(filled, ids, strict=True):
-            places, counts = np.unique(batch.series[numbers < 0], return_counts=True)
-            for place, count in zip(places.tolist(), counts.tolist(), strict=True):
-                self.refused[batch.keys[place].metric] += count
+            return found
+        with self._lock:
+            for batch in batches:
+                if len(batch):
+                    places, counts = np.unique(batch.series[self._ids.of(batch) < 0], return_counts=True)
+                    for place, count in zip(places.tolist(), counts.tolist(), strict=True):
+                        found[batch.keys[place]] += count
+        return found
 
     def _save_series(self, connection: duckdb.DuckDBPyConnection, first_new: int) -> None:
         """Write the series that are known in memory only."""

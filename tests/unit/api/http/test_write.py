@@ -13,6 +13,8 @@ from api.http.app import create_app
 from api.http.settings import HttpSettings
 from api.intake import Intake, IntakeBusy
 from api.push import MAX_INSIDE, Push
+from features.ring import Ring
+from features.store.duck import DuckStore
 from telemetry.errors import StoreError, StoreFull
 from telemetry.samples import SampleBatch
 from tests.kit.fake_reads import FakeReads
@@ -112,6 +114,50 @@ def test_some_invalid_samples_are_400_with_counts_and_the_rest_is_kept(app, kept
     assert "up{}" in problem["detail"]
     assert "ahead" in problem["detail"]
     assert sum(map(len, kept.batches)) == 1
+
+
+@pytest.mark.parametrize(("enc", "kind"), [(v1, V1), (v2, V2)])
+def test_samples_beyond_the_limit_of_series_are_400_and_the_rest_is_kept(enc, kind):
+    """Neither message is told 204 for what is not on disk; the counts are of samples as they were sent."""
+    store = DuckStore(None, max_series=2)
+    intake = Intake(Ring(600.0), store, flush_s=0.1, now=lambda: NOW)
+    push = Push(intake, lambda: NOW)
+    app = create_app(FakeReads(), push=push)
+    devices = [{**POWER, "UUID": f"GPU-{number}"} for number in range(4)]
+    assert post(app, enc(*[(labels, [(NOW, 70.0)]) for labels in devices[:1]]), kind).status_code == 204
+    both = [(NOW + 1, 71.0), (NOW + 2, 72.0)]
+    reply = post(app, enc(*[(labels, both) for labels in devices]), kind)
+    problem = reply.json()
+    assert (reply.status_code, problem["type"]) == (400, "urn:gpucast:problem:series-limit")
+    assert (problem["samples"], problem["written"], problem["over_limit"], problem["invalid"]) == (8, 4, 4, 0)
+    assert "GPU-2" in problem["detail"]
+    assert "store.max_series" in problem["detail"]
+    assert written(reply) == (["4", "0", "0"] if kind == V2 else [None] * 3)
+    assert len(store.keys()) == 2
+    assert [one.at_s.size for one in store.read(store.keys(), NOW + 9, 600)] == [3, 2]
+    assert push.counters()["gpucast_remote_write_over_limit_samples_total"] == 4.0
+    assert push.status()[0].findings == {"partial": 4}
+    assert post(app, enc(*[(labels, both) for labels in devices[:2]]), kind).status_code == 204
+    store.close()
+
+
+def test_a_sum_beyond_the_limit_counts_every_sample_that_was_sent_for_it():
+    """Parts that are added up become one series; the sender counts its own."""
+    store = DuckStore(None, max_series=1)
+    intake = Intake(Ring(600.0), store, flush_s=0.1, now=lambda: NOW)
+    app = create_app(FakeReads(), push=Push(intake, lambda: NOW))
+    modes = [
+        {"__name__": "node_cpu_seconds_total", "cpu": "0", "instance": "n1:9100", "job": "node", "mode": mode}
+        for mode in ("system", "user")
+    ]
+    told = []
+    for number in range(3):
+        rows = [(POWER, [(NOW + number, 70.0)]), *[(labels, [(NOW + number, 5.0 + number)]) for labels in modes]]
+        reply = post(app, v2(*rows), V2)
+        told.append((reply.status_code, written(reply)[0], reply.json()["over_limit"] if reply.content else 0))
+    assert told[0] == (204, "3", 0)  # the first instant of a sum is never stored
+    assert told[1:] == [(400, "1", 2)] * 2
+    store.close()
 
 
 def test_2_0_is_told_what_was_written_also_with_a_refusal(app):
