@@ -34,6 +34,8 @@ BACKING = 2
 """Which of them backs the next narrower way of being alike."""
 LEARNING_RATE = 0.005
 """Step of the pool's weights per ended job."""
+FORGETTING = 1e-4
+"""Step towards equal weights per ended job: a member that was useless for long can come back."""
 MOST_KEYS = 10_000
 """Kinds kept for each way of being alike; the one untouched longest is dropped."""
 _DECAY: Floats = 0.5 ** (1.0 / np.asarray(HALF_LIVES))[:, None]
@@ -65,15 +67,18 @@ class DurationMixture:
     Args:
         ways: how many ways of being alike, from wide to narrow; every ``keys`` has as many entries.
         sibling_ways: for which of them siblings are looked at.
+        pool_way: the way whose kinds have pool weights of their own; a new kind begins with those of all jobs.
     """
 
-    def __init__(self, ways: int, sibling_ways: Sequence[int]) -> None:
+    def __init__(self, ways: int, sibling_ways: Sequence[int], pool_way: int) -> None:
         self._sibling_ways = tuple(sibling_ways)
         self._ended: tuple[OrderedDict[Hashable, Floats], ...] = tuple(OrderedDict() for _ in range(ways))
         self._recent: tuple[OrderedDict[Hashable, Siblings], ...] = tuple(OrderedDict() for _ in sibling_ways)
         self._running: dict[Hashable, _Run] = {}
         n_members = ways * len(HALF_LIVES) + len(self._sibling_ways) * len(SIBLING_HALF_LIVES)
+        self._pool_way = pool_way
         self._weight: Floats = np.full(n_members, 1.0 / n_members)
+        self._weights: OrderedDict[Hashable, Floats] = OrderedDict()
         self.levels = AgeLevels()
         self.ended_count = 0
 
@@ -87,7 +92,7 @@ class DurationMixture:
             judged: whether the forecast may be scored when the job ends; False for a job that was found running.
         """
         members = self._members(keys, start_s, ())
-        pooled: Floats = self._weight @ members
+        pooled: Floats = self._weights.get(keys[self._pool_way], self._weight) @ members
         numbers = tuple(
             _entry(book, keys[way], Siblings).add(start_s, pooled)
             for book, way in zip(self._recent, self._sibling_ways, strict=True)
@@ -110,8 +115,12 @@ class DurationMixture:
             ring.end(number, duration_s)
         self.ended_count += 1
         if run.members is not None:
-            share = self._weight * (run.members[:, place].astype(np.float64) + 1e-4)
-            self._weight += LEARNING_RATE * (share / share.sum() - self._weight)
+            likelihood = run.members[:, place].astype(np.float64) + 1e-4
+            own = _entry(self._weights, run.keys[self._pool_way], self._weight.copy)
+            for weight in (own, self._weight):
+                share = weight * likelihood
+                weight += LEARNING_RATE * (share / share.sum() - weight)
+                weight += FORGETTING * (1.0 / weight.size - weight)
             self.levels.learn(cumulated(run.pooled), duration_s)
 
     def forget(self, job: Hashable) -> None:
@@ -129,7 +138,8 @@ class DurationMixture:
     def histogram(self, keys: tuple[Hashable, ...], at_s: float, job: Hashable = None) -> Floats:
         """(n_bins,) how long a job of this kind lasts in all, as known at ``at_s``; ``job`` is not its own sibling."""
         run = self._running.get(job)
-        result: Floats = self._weight @ self._members(keys, at_s, run.numbers if run is not None else ())
+        weight = self._weights.get(keys[self._pool_way], self._weight)
+        result: Floats = weight @ self._members(keys, at_s, run.numbers if run is not None else ())
         return result
 
     def _members(self, keys: tuple[Hashable, ...], at_s: float, but: tuple[int, ...]) -> Floats:
