@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from telemetry.ids import JobId, LinkId
 from telemetry.topology import Topology
@@ -115,6 +114,9 @@ def mixture(bytes_per_s: FloatArray, rows: JobRows, allowed: NDArray[np.bool_]) 
 
 def _fit(y: FloatArray, rows: FloatArray) -> tuple[FloatArray, float]:
     """Non-negative weights of ``rows`` and a constant that make up ``y``, pulled towards equal weights."""
+    # Here, not above: the service imports this module for its types and would start half a second later.
+    from scipy.optimize import nnls
+
     scale = np.sqrt((rows**2).mean(axis=1))
     y_scale = float(np.sqrt((y**2).mean()))
     columns = np.vstack([rows / scale[:, None], np.ones(y.shape[0])]).T

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from forecast.predict.alignment import align
 
@@ -112,6 +111,9 @@ def _picks(n_rows: int) -> NDArray[np.intp]:
 
 def _normal(n_rows: int) -> FloatArray:
     """Two standard normal numbers per row and scenario, (2, n_rows, SCENARIOS): each evenly spread, in its own order."""
+    # Here, not above: the service imports this module for its types and would start half a second later.
+    from scipy.special import ndtri
+
     even = ndtri((np.arange(SCENARIOS) + 0.5) / SCENARIOS)
     order = np.random.default_rng(7).permuted(np.tile(np.arange(SCENARIOS), (n_rows, 2, 1)), axis=2)
     return np.asarray(even[order.transpose(1, 0, 2)], np.float64)
