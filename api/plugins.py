@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from collectors.registry import BUILTIN as COLLECTORS
@@ -33,6 +34,15 @@ class Plugins:
     def backends(self) -> dict[str, BackendFactory]:
         """Every backend that needs no address, by name."""
         return {**BACKENDS, **{plugin.name: plugin.loaded for plugin in self._loaded("gpucast.backends")}}
+
+    def in_use(self, collectors: Collection[str], models: Collection[str], backend: str) -> frozenset[tuple[str, str]]:
+        """(group, name) of those that the service runs: every rule, and what the settings name."""
+        chosen = {"gpucast.collectors": collectors, "gpucast.models": models, "gpucast.backends": (backend,)}
+        return frozenset(
+            (plugin.group, plugin.name)
+            for plugin in self.found
+            if not plugin.error and (plugin.group == "gpucast.rules" or plugin.name in chosen.get(plugin.group, ()))
+        )
 
     def _loaded(self, group: str) -> list[Plugin]:
         return [plugin for plugin in self.found if plugin.group == group and not plugin.error]

@@ -108,7 +108,12 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         push=push,
         beside=beside,
     )
-    http = HttpSettings(mode=desk.mode, backend=desk.backend_name, plugins=plugins.found)
+    http = HttpSettings(
+        mode=desk.mode,
+        backend=desk.backend_name,
+        plugins=plugins.found,
+        plugins_in_use=plugins.in_use(settings.plugin, settings.forecast.models, settings.advice.backend),
+    )
     app = create_app(service, settings=http, push=push)
     return Built(service, app, settings)
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from api.http import accuracy, advice, health, jobs, links, metrics, plugins, steps, write
+from api.http import (
+    accuracy,
+    advice,
+    collectives,
+    health,
+    jobs,
+    links,
+    metrics,
+    plugins,
+    queue,
+    steps,
+    topology,
+    write,
+)
 from api.http.answers import RenderedOnce
 from api.http.openapi import API_VERSION, DESCRIPTION, TITLE, describe
 from api.http.page import install_page
@@ -37,7 +50,20 @@ def create_app(reads: Reads, *, settings: HttpSettings | None = None, push: Push
     app.state.push = push
     app.state.settings = chosen
     app.state.rendered = RenderedOnce()
-    for room in (jobs, links, advice, accuracy, health, plugins, write, steps, metrics):
+    for room in (
+        jobs,
+        links,
+        queue,
+        collectives,
+        topology,
+            advice,
+        accuracy,
+        health,
+        plugins,
+        write,
+        steps,
+        metrics,
+    ):
         app.include_router(room.router)
     install_page(app)
     install_problem_handlers(app)

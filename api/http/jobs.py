@@ -36,7 +36,7 @@ async def list_jobs(request: Request, reads: ReadsDep, limit: Limit = 100, curso
     """Every job in short, sorted by id."""
     jobs = reads.jobs()
     chosen, following = page(jobs, limit, cursor, lambda job: str(job.job))
-    items = [render.job_summary(job) for job in chosen]
+    items = [render.job_summary(job, reads.record(job.job)) for job in chosen]
     return answer(request, schemas.JobList(items=items, next_cursor=following, total=len(jobs)))
 
 
@@ -90,4 +90,5 @@ async def job_phases(request: Request, job_id: JobPath, reads: ReadsDep) -> Resp
 @router.get("/v1/jobs/{job_id:path}", response_model=schemas.JobSummary, responses=errors(404, 422))
 async def job(request: Request, job_id: JobPath, reads: ReadsDep) -> Response:
     """One job in short."""
-    return answer(request, render.job_summary(_job(reads, job_id)))
+    found = _job(reads, job_id)
+    return answer(request, render.job_summary(found, reads.record(found.job)))

@@ -24,6 +24,7 @@ async def plugins(request: Request, settings: SettingsDep) -> Response:
             version=plugin.version,
             loaded=not plugin.error,
             error=plugin.error,
+            in_use=(plugin.group, plugin.name) in settings.plugins_in_use,
         )
         for plugin in settings.plugins
     ]

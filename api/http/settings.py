@@ -35,6 +35,7 @@ class HttpSettings:
         version: version of the build, for ``gpucast_build_info`` and ``/v1/health``.
         max_metric_series: most label sets of one family in ``/metrics``; the rest is counted as omitted.
         plugins: what other packages bring, shown at ``/v1/plugins``.
+        plugins_in_use: (group, name) of those that the service runs.
     """
 
     allowed_hosts: frozenset[str] | None = LOOPBACK_HOSTS
@@ -46,6 +47,7 @@ class HttpSettings:
     version: str = ""
     max_metric_series: int = 500
     plugins: tuple[Plugin, ...] = ()
+    plugins_in_use: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def build_version(self) -> str:

@@ -47,11 +47,12 @@ def _host(host: str, topology: Topology) -> dict[str, Any]:
         "switches": list(topology.path(host)),
         "leaf": topology.leaf_of.get(host),
         "domains": {kind: homes[host] for kind, homes in topology.domain_of.items() if host in homes},
-        "inside": _inside(machine) if machine is not None else None,
+        "inside": inside_of(machine) if machine is not None else None,
     }
 
 
-def _inside(machine: Machine) -> dict[str, Any]:
+def inside_of(machine: Machine) -> dict[str, Any]:
+    """The inside of a host in JSON's types."""
     return {
         "gpu_count": machine.gpu_count,
         "product": machine.product or None,

@@ -14,7 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from api.reads import AccuracyRow, AdviceRecord, Health, History
+from api.reads import AccuracyRow, AdviceRecord, Health, History, WiringView
+from collectors.nccl.standing import CommunicatorState
 from collectors.status import TargetStatus
 from forecast.advisor.types import Advice, Effect, Grade, Mode
 from forecast.backends.base import Plan, Receipt
@@ -35,6 +36,8 @@ from forecast.predict.types import (
 from models.base import LEVELS
 from telemetry.errors import AdviceError
 from telemetry.ids import JobId, LinkId
+from telemetry.roster import JobRecord, Roster
+from tests.kit.fake_cluster import made_up_collectives, made_up_roster, made_up_wiring
 
 FIXED_NOW_S = 1_796_074_200.0
 """Tests that want the same bytes each time start here (an instant in 2026)."""
@@ -261,6 +264,22 @@ class FakeReads:
         rows.append(AccuracyRow(str(HOT), "congestion", "phase-sum", "1", 0.41, None, None, 640))
         rows.append(AccuracyRow("leaf-2:swp49", "congestion", "phase-sum", "1", 0.18, None, None, 640))
         return rows
+
+    def record(self, job: JobId) -> JobRecord | None:
+        """What the scheduler lists of the first two."""
+        return next((one for one in made_up_roster(self._tick()).jobs if one.job == job), None)
+
+    def rosters(self) -> tuple[Roster, ...]:
+        """One scheduler, five nodes, three jobs that wait."""
+        return (made_up_roster(self._tick()),)
+
+    def wiring(self) -> WiringView:
+        """Two leaves under a spine, one source that fails, one that differs."""
+        return made_up_wiring()
+
+    def collectives(self) -> tuple[CommunicatorState, ...]:
+        """One communicator with a dead rank, one without trouble."""
+        return made_up_collectives(self._tick())
 
     def health(self) -> Health:
         """Five sources, one of them down."""

@@ -27,6 +27,7 @@ def target(value: TargetStatus) -> schemas.TargetOut:
     last_ok_s = number(value.last_ok_s)
     return schemas.TargetOut(
         source=value.source,
+        role=value.role,
         up=value.up,
         last_ok_at=None if last_ok_s is None else rfc3339(last_ok_s),
         last_ok_s=last_ok_s,

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from api.http import schemas
 from api.http.render.base import absent, number, numbers, path, rfc3339, skill
+from api.http.render.queue import scheduled
 from forecast.predict.types import Absence, DutyCycle, JobForecast, Lull, Period, PhaseNow, QuantilePath, Why
 from telemetry.ids import JobId
+from telemetry.roster import JobRecord
 
 HEADLINE_METRICS: tuple[str, ...] = (
     "job_fabric_tx_bytes_per_s",
@@ -98,7 +100,7 @@ def headline(metrics: dict[str, QuantilePath | Absence]) -> str | None:
     return next(preferred, min(candidates, default=None))
 
 
-def job_summary(job: JobForecast) -> schemas.JobSummary:
+def job_summary(job: JobForecast, record: JobRecord | None = None) -> schemas.JobSummary:
     """One job in short."""
     return schemas.JobSummary(
         id=str(job.job),
@@ -113,6 +115,7 @@ def job_summary(job: JobForecast) -> schemas.JobSummary:
         period=period(job.period),
         phase=phase(job.phase),
         next_lull=lull(job.next_lull),
+        scheduled=None if record is None else scheduled(record),
         headline_metric=headline(job.metrics),
         metrics={name: metric_summary(value) for name, value in job.metrics.items()},
     )

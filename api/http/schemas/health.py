@@ -34,6 +34,9 @@ class TargetOut(Answer):
     """One source of samples."""
 
     source: str
+    role: str = Field(
+        description="`telemetry`, or what is read beside it and makes nothing ready: `scheduler`, `collectives`, `topology`."
+    )
     up: bool = Field(description="Whether the last attempt gave samples.")
     last_ok_at: Rfc3339 | None
     last_ok_s: float | None
@@ -74,6 +77,9 @@ class PluginOut(Answer):
     version: str
     loaded: bool
     error: str = Field(description="Why it is left out; empty when it was loaded.")
+    in_use: bool = Field(
+        description="Rules always; a collector with [[plugin.NAME]], a model in forecast.models, the backend of the settings."
+    )
 
 
 class PluginList(Answer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from api.http.schemas.base import Absent, Answer, JobText, QuantilePathOut, Rfc3339, SkillOut
+from api.http.schemas.queue import ScheduledOut
 
 
 class OtherPeriodOut(Answer):
@@ -89,6 +90,7 @@ class _Job(Answer):
 class JobSummary(_Job):
     """One job in short: rhythm, phase, next lull, and who serves which metric."""
 
+    scheduled: ScheduledOut | None = Field(description="What its scheduler lists of it; null where none is read.")
     headline_metric: str | None = Field(description="The metric that tells most about this job; None without any.")
     metrics: dict[str, MetricSummary | Absent]
 
