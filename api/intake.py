@@ -78,6 +78,12 @@ class Intake:
         """Samples of new series beyond the store's limit; stores without one refuse none."""
         return sum(getattr(self._store, "refused", {}).values())
 
+    @property
+    def set_aside_total(self) -> int:
+        """Damaged cold files that the store no longer reads; stores without such files have none."""
+        cold = getattr(self._store, "cold", None)
+        return len(cold.aside) if cold is not None else 0
+
     async def take(self, batch: SampleBatch) -> None:
         """Accept one batch from a collector."""
         if len(batch) == 0 and not batch.sightings:
@@ -192,10 +198,13 @@ class Intake:
         spill = getattr(self._store, "spill", None)
         if spill is None:
             return
+        known = self.set_aside_total
         try:
             await self._in_thread(spill, before_s)
         except Exception as error:  # the samples stay where they are; the next spill tries again
             self._note(error)
+        if self.set_aside_total > known:
+            log.error("%s", "; ".join(self._store.cold.aside[known:]))  # type: ignore[attr-defined]
 
     def _drop_oldest(self) -> None:
         waiting = sum(len(batch) for batch in self._waiting)

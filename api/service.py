@@ -238,6 +238,7 @@ class Service(Board):
             "gpucast_samples_dropped_total": float(self._intake.dropped_total),
             "gpucast_samples_refused_total": float(self._intake.refused_total),
             "gpucast_store_failures_total": float(self._intake.failures_total),
+            "gpucast_store_files_set_aside_total": float(self._intake.set_aside_total),
             "gpucast_worker_restarts_total": float(self._worker.restarts_total),
         }
         return Health(

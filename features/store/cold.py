@@ -60,7 +60,7 @@ class ColdFiles:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self.aside: list[str] = []
-        """Sentences about damaged files that were set aside since this was made, the newest hundred."""
+        """Sentences about damaged files that were set aside since this was made."""
 
     def partitions(self) -> dict[tuple[str, str], list[Path]]:
         """(date, metric) -> its finished files, both sorted."""

@@ -17,7 +17,6 @@ import duckdb
 Answer = TypeVar("Answer")
 
 ASIDE = ".damaged"
-_MOST_TOLD = 100
 _HEX_DIGITS = 64
 
 
@@ -101,7 +100,6 @@ def set_aside(file: Path, why: str, told: list[str]) -> None:
         f"{file} is damaged and set aside as {place.name}; its samples are not read: {why}."
         " Bring it back from a backup, or delete it"
     )
-    del told[:-_MOST_TOLD]
 
 
 def sound(files: Sequence[Path], told: list[str]) -> list[Path]:

@@ -6,12 +6,15 @@ import asyncio
 import logging
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 import api.intake
 from api.intake import Intake
 from features.ring import Ring
+from features.store.duck import DuckStore
+from features.store.policy import StorePolicy
 from telemetry.errors import StoreError
 from telemetry.ids import SeriesKey
 from telemetry.samples import SampleBatch
@@ -153,3 +156,21 @@ def test_memory_is_bounded_while_the_store_refuses(
     asyncio.run(main())
     assert store.kept == [2.0, 3.0, 4.0]
     assert intake.dropped_total == 2
+
+
+@pytest.mark.asyncio
+async def test_a_damaged_cold_file_is_logged_by_name_and_counted(tmp_path: Path, caplog) -> None:
+    """Growing old goes on around it; the log and the counter tell."""
+    day_s = 86_400.0
+    policy = StorePolicy(downsample_after_days=1)
+    store = DuckStore(tmp_path / "s.duckdb", hot_window_s=60.0, policy=policy)
+    intake = Intake(Ring(60.0), store, flush_s=0.01, now=lambda: 10 * day_s)
+    store.append([_batch(1.0), _batch(2.0)])
+    store.spill(50.0)  # the policy's present is then still the first day
+    (file,) = store.cold.files()
+    file.write_bytes(b"PAR1" + file.read_bytes()[4:-9] + b"x")
+    await intake._spill(10 * day_s)
+    assert intake.set_aside_total == 1
+    assert [str(file) in record.getMessage() for record in caplog.records] == [True]
+    assert intake.problem == ""
+    await intake.close()
