@@ -69,20 +69,8 @@ def published(data: Path) -> Published:
 
 def _entries(data: Path) -> pd.DataFrame:
     runs, systems, events = (data / name for name in FILES)
-    each = duckdb.sql(
-        f"""select benchmark, submitter, system, median(global_batch_size) as batch, median(train_samples) as batches,
-        median(mean_throughput) as logged from '{runs}' group by all order by all"""
-    ).df()
-    steps = duckdb.sql(
-        f"""select benchmark, submitter, system, median(step_time) as step_s from '{events}'
-        where key = 'tracked_stats' and step_time > 0 group by all"""
-    ).df()
-    epochs = duckdb.sql(
-        f"""select benchmark, submitter, system, median(seconds) as epoch_s from (
-            select benchmark, submitter, system, value, (max(time_ms) - min(time_ms)) / 1000.0 as seconds, count(*) as marks
-            from '{events}' where benchmark = 'retinanet' and key in ('epoch_start', 'epoch_stop') group by all)
-        where marks = 2 and seconds > 0 group by all"""
-    ).df()
+    with duckdb.connect() as connection:
+        each, steps, epochs = _read(connection, runs, events)
     machines = pd.read_csv(systems)[
         ["submitter", "system", "number_of_nodes", "accelerators_per_node", "accelerator_model_name"]
     ]
@@ -94,6 +82,27 @@ def _entries(data: Path) -> pd.DataFrame:
     table["timed"] = timed.notna()
     table["samples_per_s"] = timed.fillna(table["logged"]).fillna(table["batch"] / table["step_s"])
     return table
+
+
+def _read(
+    connection: duckdb.DuckDBPyConnection, runs: Path, events: Path
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Entries, step times of entries that log them, and epoch times of retinanet."""
+    each = connection.execute(
+        f"""select benchmark, submitter, system, median(global_batch_size) as batch, median(train_samples) as batches,
+        median(mean_throughput) as logged from '{runs}' group by all order by all"""
+    ).df()
+    steps = connection.execute(
+        f"""select benchmark, submitter, system, median(step_time) as step_s from '{events}'
+        where key = 'tracked_stats' and step_time > 0 group by all"""
+    ).df()
+    epochs = connection.execute(
+        f"""select benchmark, submitter, system, median(seconds) as epoch_s from (
+            select benchmark, submitter, system, value, (max(time_ms) - min(time_ms)) / 1000.0 as seconds, count(*) as marks
+            from '{events}' where benchmark = 'retinanet' and key in ('epoch_start', 'epoch_stop') group by all)
+        where marks = 2 and seconds > 0 group by all"""
+    ).df()
+    return each, steps, epochs
 
 
 def _device(name: object) -> str | None:

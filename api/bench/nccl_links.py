@@ -32,11 +32,12 @@ def fit_links(data: Path) -> LinkFit:
     if not path.is_file():
         raise ConfigError(f"{data} has no {FILE}", mend="Give the folder that holds the data sets")
     # Only the clusters whose repository has a licence; rank counts in the logs are not needed, bus bandwidth is.
-    rows = duckdb.sql(
-        f"""select mode = 'multi-node' as many, op, size_b::double as size, median(busbw_oop) * 1e9 as rate
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            f"""select mode = 'multi-node' as many, op, size_b::double as size, median(busbw_oop) * 1e9 as rate
         from '{path}' where cluster = 'example-cluster01' and mode in ('single-node', 'multi-node')
         and file similar to '.*G8.*' and op in {OPERATIONS} group by all order by all"""
-    ).fetchnumpy()
+        ).fetchnumpy()
     many = np.asarray(rows["many"], dtype=bool)
     size, rate = np.asarray(rows["size"], dtype=np.float64), np.asarray(rows["rate"], dtype=np.float64)
     device = ACCELERATORS["h100"]

@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "demo": "simulate a cluster, forecast it, act on it and show what came of it",
     "replay": "serve recorded telemetry as a dcgm-exporter page",
     "forecast": "show the forecasts of a running service",
+    "estimate": "what to expect of a training job before it runs: memory, traffic, step time, power, with reasons",
     "advise": "show the advice of a running service, approve or reject it",
     "bench": "run a benchmark",
     "nvml": "serve this host's GPUs as a page like dcgm-exporter's, where none runs",

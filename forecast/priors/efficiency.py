@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from forecast.priors.hardware import ACCELERATORS
 from forecast.priors.runs import Floats, Rows, Runs, stack
@@ -101,6 +100,9 @@ def fit_efficiency(runs: Runs, systems: Sequence[str], rounds: int = 30) -> Effi
         systems: which runs belong together, such as the same machine under two names; only used for calibration.
         rounds: most steps of the search.
     """
+    # Only fitting needs it; an estimate should not wait for its import.
+    from scipy.optimize import minimize
+
     features = _features(runs)
     target = runs.efficiency_log
 

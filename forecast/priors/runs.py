@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,10 @@ class Runs:
             self.flops[index],
             self.trained[index],
         )
+
+    def blind(self) -> Runs:
+        """The same without the measured throughput: what may be asked of a fit."""
+        return replace(self, samples_per_s=np.full(len(self), np.nan))
 
     def __len__(self) -> int:
         return len(self.workload)

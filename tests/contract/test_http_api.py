@@ -41,6 +41,7 @@ GOOD: dict[str, str] = {
     "/v1/advice": "/v1/advice",
     "/v1/advice/{advice_id}": "/v1/advice/a1f03c",
     "/v1/advice/{advice_id}:{verb}": "/v1/advice/a1f03c:approve",
+    "/v1/intents:estimate": "/v1/intents:estimate",
     "/v1/accuracy": "/v1/accuracy",
     "/v1/health": "/v1/health",
     "/v1/plugins": "/v1/plugins",
@@ -58,6 +59,7 @@ SENT: dict[str, dict[str, Any]] = {
         "headers": {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"},
     },
     "/v1/steps": {"json": {"job": "slurm:7", "step": 1}},
+    "/v1/intents:estimate": {"json": {"text": "a 10 B transformer on 64 H100"}},
 }
 """What the good request of a route carries."""
 WITHOUT_JSON = {"/metrics", "/v1/telemetry/write"}

@@ -27,6 +27,7 @@ from api.http.schemas.health import (
     ProbeOut,
     TargetOut,
 )
+from api.http.schemas.intents import AssumptionOut, EstimateOut, ExchangeOut, FigureOut, IntentIn, UnderstoodOut
 from api.http.schemas.jobs import (
     DutyCycleOut,
     JobForecastOut,
@@ -50,12 +51,17 @@ __all__ = [
     "AdviceList",
     "AdviceOut",
     "Answer",
+    "AssumptionOut",
     "CauseOut",
     "DutyCycleOut",
     "EffectOut",
+    "EstimateOut",
+    "ExchangeOut",
+    "FigureOut",
     "GradeOut",
     "HealthOut",
     "HistoryOut",
+    "IntentIn",
     "JobForecastOut",
     "JobList",
     "JobSummary",
@@ -83,4 +89,5 @@ __all__ = [
     "StepIn",
     "StepsOut",
     "TargetOut",
+    "UnderstoodOut",
 ]
