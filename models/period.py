@@ -114,8 +114,7 @@ def _detect_group(context: Context, group: int) -> PeriodFinding:
         reason = f"all {index.size} series are flat, or move less than those of an idle machine"
         return _nothing(group, "idle", reason, index.size, present)
     rows = voters.rows
-    smooth = np.array([context.metric[index[row]].endswith("_watts") for row in rows])
-    evidence = gather(values[rows], voters.acf, smooth)
+    evidence = gather(values[rows], voters.acf, [context.metric[index[row]] for row in rows], context.step_s)
     if evidence is None:
         return _nothing(group, "none", f"nothing repeats in {rows.size} series", index.size, present)
     return _finding(group, evidence, voters, index.size, context.step_s, present)
@@ -184,6 +183,8 @@ def verdict(evidence: Evidence, step_s: float) -> tuple[Status, str]:
             "too_coarse",
             f"{seen}, but power, which is an average over about a second, swings from sample to sample; {faster}",
         )
+    if e.proof < 1.0:
+        return "too_coarse", f"{seen}, but an alias of something faster could swing as much; {faster}"
     if e.resolved_share < VOTE_SHARE:
         return "too_coarse", f"{seen}, but neighbouring samples do not resemble each other, as in an alias; {faster}"
     if e.cycles * CYCLE_SLACK < LEAST_CYCLES:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.period_acf import acf_batch
+from models.period_alias import proof
 from models.period_best import (
     LEAST_CYCLES,
     LEAST_SAMPLES,
@@ -43,6 +45,7 @@ class Evidence:
         half_points: their periods.
         unresolved: half the period, below the resolution, explains the rows nearly as well.
         resolved_share: share of the agreeing rows in which neighbouring samples fit a period seen well enough.
+        proof: how far the swings pass what an alias of something faster could show; above 1 it is none.
         power_swings: most agreeing rows of power change from sample to sample more than a second's average could.
         row_points: (voters,) each row's own period near the best.
         row_score: (voters,) each row's score at the best period.
@@ -59,6 +62,7 @@ class Evidence:
     half_points: tuple[float, float]
     unresolved: bool
     resolved_share: float
+    proof: float
     power_swings: bool
     row_points: Floats
     row_score: Floats
@@ -73,14 +77,17 @@ class Evidence:
         return max(halves, rows, 0.25 / max(MAX_LAG_SHARE * self.cycles, 1.0))
 
 
-def gather(values: Floats, acf: NDArray[np.floating], smooth: NDArray[np.bool_]) -> Evidence | None:
+def gather(values: Floats, acf: NDArray[np.floating], metrics: Sequence[str], step_s: float) -> Evidence | None:
     """The evidence for the best period of some rows; None when nothing repeats at all.
 
     Args:
         values: (n_rows, n_points) of one job, each row alive.
         acf: (n_rows, max_lag + 1) of the same rows.
-        smooth: (n_rows,) rows that the device itself averages over about a second, as it does power.
+        metrics: (n_rows,) catalogue names.
+        step_s: spacing of the samples.
     """
+    # A device itself averages its power over about a second.
+    smooth = np.array([name.endswith("_watts") for name in metrics])
     n = values.shape[1]
     best = best_of(FineAcf.of(acf), n)
     if best is None:
@@ -100,6 +107,7 @@ def gather(values: Floats, acf: NDArray[np.floating], smooth: NDArray[np.bool_])
         half_points=half_points,
         unresolved=best.unresolved,
         resolved_share=float(resolved(acf[who], row_score[who], points).mean()),
+        proof=proof(values, points, metrics, step_s),
         power_swings=swings(acf[agree], excess[agree], smooth[agree]),
         row_points=best.row_points,
         row_score=np.clip(row_score, 0.0, 1.0),

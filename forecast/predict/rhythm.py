@@ -31,6 +31,7 @@ ACTIVITY = (
     "gpu_util_ratio",
     "gpu_dram_active_ratio",
 )
+FABRIC = ("job_fabric_tx_bytes_per_s", "job_fabric_rx_bytes_per_s")
 
 _WHY = {
     "idle": Why.IDLE,
@@ -149,7 +150,7 @@ def _newest(frame: JobFrame, n_points: int) -> JobFrame:
 
 def job_period(frame: JobFrame, models: RoomModels, min_points: int) -> Period | Absence:
     """The period that the rows of the job's devices agree on, or why there is none."""
-    context = frame.devices if frame.devices.n_series else frame.totals
+    context = _speakers(frame)
     if context.n_series == 0:
         return Absence(Why.NO_DATA, "no metric of this job has any sample in the window")
     idle = idle_reason(frame.totals)
@@ -164,6 +165,24 @@ def job_period(frame: JobFrame, models: RoomModels, min_points: int) -> Period |
             min_points,
         )
     return as_period(models.detect_periods(_one_vote(context)), present, context.step_s)
+
+
+def _speakers(frame: JobFrame) -> Context:
+    """Who is asked: the devices' own rows, and the job's traffic, whose counters miss nothing between two reads."""
+    devices, totals = frame.devices, frame.totals
+    if not devices.n_series:
+        return totals
+    fabric = totals.rows(np.array([row for row, name in enumerate(totals.metric) if name in FABRIC], np.intp))
+    if not fabric.n_series:
+        return devices
+    return Context(
+        np.concatenate([devices.values, fabric.values]),
+        devices.step_s,
+        devices.metric + fabric.metric,
+        np.concatenate([devices.group, fabric.group]),
+        np.concatenate([devices.low, fabric.low]),
+        np.concatenate([devices.high, fabric.high]),
+    )
 
 
 def _one_vote(context: Context) -> Context:
