@@ -16,11 +16,12 @@ COMMANDS: dict[str, str] = {
     "replay": "serve recorded telemetry as a dcgm-exporter page",
     "forecast": "show the forecasts of a running service",
     "estimate": "what to expect of a training job before it runs: memory, traffic, step time, power, with reasons",
+    "queue": "show the jobs that wait, what they ask for and why they wait",
     "advise": "show the advice of a running service, approve or reject it",
     "bench": "run a benchmark",
     "nvml": "serve this host's GPUs as a page like dcgm-exporter's, where none runs",
     "inspect": "show what would be ingested from a page, an API answer or a file",
-    "topology": "draw the topology that files and addresses tell together, with conflicts and unknowns",
+    "topology": "draw the topology that a running service uses, or that files and addresses tell together",
     "store": "look after a sample store that no service has open: stat, compact, export, verify, backup, restore",
     "doctor": "show what is collected, how fresh it is, and what is missing",
 }

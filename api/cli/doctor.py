@@ -19,7 +19,13 @@ def run(args: argparse.Namespace) -> int:
     """Show sources and what is missing. Exit code 4 when the service is not ready or a source is down."""
     health = ask(args.url, "/v1/health", needs=("ready", "targets"))
     plugins = ask(args.url, "/v1/plugins", needs=("items",))["items"]
-    print(json.dumps({**health, "plugins": plugins}) if args.json else _text(health, plugins))
+    nccl = ask(args.url, "/v1/collectives?limit=1000", needs=("items",))
+    wiring = ask(args.url, "/v1/topology?limit=1000", needs=("conflicts", "sources"))
+    if args.json:
+        beside = {"collectives": nccl, "topology": {key: wiring[key] for key in ("conflicts", "unknowns", "sources")}}
+        print(json.dumps({**health, "plugins": plugins, **beside}))
+    else:
+        print("\n".join([_text(health, plugins), *_collectives(nccl), *_wiring(wiring)]))
     return 0 if health["ready"] and health["sources_up"] == health["sources_total"] else 4
 
 
@@ -32,7 +38,7 @@ def _text(health: dict[str, Any], plugins: list[dict[str, Any]]) -> str:
     lines += [f"  {reason}" for reason in health["reasons"]]
     rows = [
         [
-            target["source"],
+            target["source"] if target["role"] == "telemetry" else f"{target['source']} ({target['role']})",
             "up" if target["up"] else "DOWN",
             "never" if target["last_ok_s"] is None else seconds(health["now_s"] - target["last_ok_s"]) + " ago",
             seconds(target["interval_s"]),
@@ -61,6 +67,40 @@ def _text(health: dict[str, Any], plugins: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def _collectives(nccl: dict[str, Any]) -> list[str]:
+    """Communicators in trouble, and how many operations have no record, by job."""
+    if not nccl["items"]:
+        return []
+    lines = ["", f"collectives: {nccl['in_trouble']} of {nccl['total']} communicators in trouble"]
+    for one in nccl["items"]:
+        missed = f", {one['missed_count']} operations without a record" if one["missed_count"] else ""
+        if not one["in_trouble"] and not missed:
+            continue
+        whose = one["job"] or f"job unknown ({one['job_reason']})"
+        lines.append(f"  {one['id']} of {whose}: {_ranks(one)}{missed}")
+        lines += [f"    {colour(trouble['sentence'], 'red')}" for trouble in one["troubles"]]
+    return lines
+
+
+def _ranks(one: dict[str, Any]) -> str:
+    if one["missing_ranks"] is None:
+        return f"{one['recorded_ranks']} of {one['rank_count']} ranks have records"
+    return f"{one['missing_ranks']} of {one['rank_count']} ranks missing, {one['failed_ranks']} failed"
+
+
+def _wiring(wiring: dict[str, Any]) -> list[str]:
+    """What topology sources do not agree on, and those that cannot be used."""
+    lines = []
+    if wiring["conflicts"]:
+        lines += ["", "topology: sources do not agree"]
+        for one in wiring["conflicts"]:
+            sides = "; ".join(f"{side['source']} says {side['value']}" for side in one["says"])
+            lines.append(f"  {one['what']} of {one['subject']}: {sides}; {one['kept'] or 'nothing'} is used")
+    old = [one for one in wiring["sources"] if one["error"] and one["age_s"] is not None]
+    lines += [f"  {one['source']}: content of {seconds(one['age_s'])} ago is used" for one in old]
+    return lines
+
+
 def _counters(missing: dict[str, str]) -> list[str]:
     """What to add to dcgm-exporter's counters file; nothing where the exporter does print the field."""
     from collectors.counters_file import counter_lines
@@ -84,7 +124,9 @@ def _troubles(targets: list[dict[str, Any]]) -> list[str]:
 
 
 def _state(plugin: dict[str, Any]) -> str:
-    return "is loaded" if plugin["loaded"] else colour(f"is left out: {plugin['error']}", "red")
+    if plugin["loaded"]:
+        return "is in use" if plugin["in_use"] else "is loaded, and not in use by the settings"
+    return colour(f"is left out: {plugin['error']}", "red")
 
 
 def _notes(target: dict[str, Any]) -> str:

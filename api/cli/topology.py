@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from api.cli.client import add_url_argument, ask
+from telemetry.errors import ConfigError
+
 if TYPE_CHECKING:
     from collectors.topology.keeper import Kept, SourceState
     from collectors.topology.read import SourceText
@@ -24,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE[=HOST]",
         nargs="+",
         action="extend",
-        required=True,
-        help="files or addresses, the most trusted first: Slurm's topology.conf or topology.yaml, scontrol show topology, "
+        help="files or addresses instead of the running service, the most trusted first: Slurm's topology.conf or topology.yaml, scontrol show topology, "
         "Topograph's graph, kubectl get nodes -o json, a Kueue Topology, nvidia-smi topo -m, nvidia-smi -L, "
         "nvidia-smi mig -lgi, NCCL's topology XML; =HOST says whose inside it shows; - is standard input",
     )
@@ -41,11 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="remember every source that was good in this file; one that fails later is shown as it was, with its age",
     )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_url_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Draw one topology of all sources. Exit code 4 when a source failed, sources conflict or no host is known."""
+    if not args.sources:
+        return _of_service(args)
     from collectors.topology.files import named_source
     from collectors.topology.keeper import with_last_good
 
@@ -64,10 +68,58 @@ def run(args: argparse.Namespace) -> int:
     return 4 if bad or nothing else 0
 
 
+def _of_service(args: argparse.Namespace) -> int:
+    """What the running service uses. Exit code 4 when a source failed, sources conflict or no host is known."""
+    if args.between or args.keep:
+        raise ConfigError("--between and --keep need --from", mend="Name the sources, or leave these flags out")
+    answer = ask(args.url, "/v1/topology?limit=20000", needs=("hosts", "links", "conflicts"))
+    print(json.dumps(answer) if args.json else _service_text(answer))
+    failed = any(source["error"] for source in answer["sources"])
+    return 4 if failed or answer["conflicts"] or not answer["hosts"] else 0
+
+
+def _service_text(answer: dict[str, Any]) -> str:
+    from api.cli.tables import colour, quantity, table
+    from collectors.hostlists import fold_hosts
+
+    under: dict[tuple[str, ...], list[str]] = {}
+    for host in answer["hosts"]:
+        under.setdefault(tuple(switch or "?" for switch in host["switches"]) or ("?",), []).append(host["id"])
+    told = answer["told_by"] or "no source"
+    lines = [colour(f"{answer['host_count']} hosts, {answer['link_count']} links, told by {told}", "bold")]
+    if under:
+        rows = [[" > ".join(path), str(len(hosts)), fold_hosts(hosts)] for path, hosts in sorted(under.items())]
+        lines += ["", table(["switches above", "hosts", "which"], rows)]
+    if answer["domains"]:
+        rows = [
+            [one["kind"], one["name"], str(len(one["hosts"])), fold_hosts(one["hosts"])] for one in answer["domains"]
+        ]
+        lines += ["", table(["domain", "name", "hosts", "which"], rows)]
+    cables = [one for one in answer["links"] if one["tier"] != "nic"]
+    if cables:
+        rows = [
+            [one["id"], one["b"] or "?", quantity(one["capacity_bytes_per_s"], "bytes per second")]
+            for one in cables[:60]
+        ]
+        lines += ["", table(["switch port", "other end", "capacity"], rows)]
+        lines += [f"... {len(cables) - 60} more; --json shows all"] if len(cables) > 60 else []
+    for one in answer["conflicts"]:
+        sides = "; ".join(f"{side['source']} says {side['value']}" for side in one["says"])
+        lines.append(f"\nconflict: {one['what']} of {one['subject']}: {sides}; {one['kept'] or 'nothing'} is used")
+    lines += ["", "unknown", *(f"  {sentence}" for sentence in answer["unknowns"])] if answer["unknowns"] else []
+    if answer["sources"]:
+        rows = [
+            [one["source"], one["format"] or "not usable", _age(one["age_s"]), one["error"] or ""]
+            for one in answer["sources"]
+        ]
+        lines += ["", table(["source", "taken for", "age", "trouble"], rows)]
+    return "\n".join(lines)
+
+
 def _fetched(named: tuple[str, str], has_kept: bool) -> SourceText | tuple[SourceText, SourceError]:
     from api.cli.inspect import read_bytes
     from collectors.topology.read import SourceText
-    from telemetry.errors import BadReply, ConfigError, SourceError
+    from telemetry.errors import BadReply, SourceError
 
     source, host = named
     try:

@@ -8,12 +8,14 @@ import { stepsOf } from "./scale.js";
 import { AdvicePanel } from "./advice.js";
 import { drawAccuracy } from "./accuracy.js";
 import { drawTop } from "./topbar.js";
+import { drawCollectives, drawQueue, drawWiring } from "./cluster.js";
 
 const POLL_MS = 1500;
 const SLOW_MS = 6000;
 const client = new Client();
 const state = {
   health: null, jobs: null, links: null, advice: null, accuracy: null,
+  queue: null, wiring: null, collectives: null,
   jobId: null, metric: null, metricByUser: null, view: "3 min", viewByUser: false,
   forecast: null, history: null, phases: null,
   linkId: null, linkByUser: false, congestion: null, linkHistory: null,
@@ -84,6 +86,9 @@ function draw() {
   links.draw(state);
   advice.draw(state);
   drawAccuracy(state);
+  drawCollectives(state);
+  drawQueue(state);
+  drawWiring(state);
 }
 
 async function readLists() {
@@ -120,7 +125,9 @@ async function readSelected() {
 async function readSlow() {
   if (performance.now() - slow_ms < SLOW_MS) return;
   slow_ms = performance.now();
-  state.accuracy = await client.get("/v1/accuracy?limit=200");
+  [state.accuracy, state.queue, state.wiring, state.collectives] = await Promise.all(
+    ["/v1/accuracy?limit=200", "/v1/queue?limit=20", "/v1/topology?limit=400", "/v1/collectives?limit=200"].map((path) => client.get(path)),
+  );
   const list = document.getElementById("jobs-list").getBoundingClientRect();
   const visible = (state.jobs?.items ?? []).filter((job) => {
     const row = document.querySelector(`#jobs-list > [data-key="${CSS.escape(job.id)}"]`)?.getBoundingClientRect();

@@ -34,6 +34,7 @@ const WHY = {
   no_capacity: "no capacity",
   no_traffic: "no traffic",
   model_error: "model error",
+  not_forecast: "not forecast",
 };
 
 const ORDER = Object.keys(LABELS);

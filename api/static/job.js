@@ -6,6 +6,7 @@ import { Timeline } from "./timeline.js";
 import { DutyChart } from "./duty.js";
 import { duration, jobName, metricLabel, metricRank, percent, period, skill, whyLabel } from "./format.js";
 import { phaseChip } from "./jobs.js";
+import { scheduledLine } from "./cluster.js";
 
 export const VIEWS = {
   "1 min": { past_s: 40, future_s: 20 },
@@ -89,6 +90,9 @@ export class JobPanel {
     const parts = [name.from, `${job.gpu_count} GPUs`, job.nodes.join(", ")];
     if (job.shared) parts.push("shares GPUs: figures are estimates");
     setText($("job-sub"), parts.filter(Boolean).join(" · "));
+    const line = scheduledLine(job);
+    setText($("job-scheduled"), line);
+    $("job-scheduled").hidden = !line;
     $("fan").classList.toggle("stale", ageNow(job, state.now_s) > 30);
   }
 

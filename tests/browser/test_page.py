@@ -146,6 +146,31 @@ def test_model_skill_coverage_and_age_stand_beside_the_chart(page: Opened) -> No
     assert "beats persistence" in _text(page, "#served")
 
 
+def test_queue_wiring_and_collectives_are_shown(page: Opened) -> None:
+    """Who waits and why, what sources do not agree on, and the troubles of the selected job; text of users stays text."""
+    page.page.click("button.job:has-text('81234')")
+    _until(page, "document.querySelectorAll('#queue tbody tr').length === 3")
+    queue = _text(page, "#queue-panel")
+    for part in ("6 waiting", "0 of 32 GPUs free", "sweep", "4 × 8 h100", "Resources", "evaluate <now>", "JobHeldUser"):
+        assert part in queue
+    wiring = _text(page, "#wiring-panel")
+    for part in (
+        "1 conflict",
+        "telemetry says leaf-2",
+        "leaf-1 › spine-1",
+        "1 uplink, 50.0 GB/s",
+        "HTTP 403",
+        "unknown:",
+    ):
+        assert part in wiring
+    _until(page, "document.querySelector('#collectives').innerText.includes('considered dead')")
+    assert "12 operations without a record" in _text(page, "#collectives")
+    assert "llama-10b of mira (nlp) · queue train · priority 4,120 · limit 24.0 h" in _text(page, "#job-scheduled")
+    page.page.click("button.job:has-text('notebook')")
+    _until(page, "document.querySelector('#collectives').children.length === 0")
+    assert page.page.locator("#job-scheduled").is_hidden()
+
+
 def test_a_job_without_a_forecast_says_why(page: Opened) -> None:
     """The reason in a sentence where the forecast would be, and no band."""
     page.page.click("button.job:has-text('notebook')")

@@ -17,10 +17,13 @@ from jsonschema import Draft202012Validator
 from api.http.app import create_app
 from api.intake import Intake
 from api.push import Push
-from api.reads import AdviceRecord, History
+from api.reads import AdviceRecord, History, WiringView
+from collectors.nccl.standing import CommunicatorState
 from forecast.predict.types import JobForecast, LinkForecast
 from telemetry.ids import JobId, LinkId
+from telemetry.roster import JobRecord, Roster
 from telemetry.samples import SampleBatch
+from telemetry.topology import Topology
 from tests.kit.fake_reads import COARSE, HOT, IDLE, RHYTHMS, STALE, FakeReads
 from tests.kit.http_client import call, get
 from tests.kit.remote_write import v1
@@ -38,6 +41,9 @@ GOOD: dict[str, str] = {
     "/v1/links/{link_id}": f"/v1/links/{HOT}",
     "/v1/links/{link_id}/congestion": f"/v1/links/{HOT}/congestion",
     "/v1/links/{link_id}/history": f"/v1/links/{HOT}/history",
+    "/v1/queue": "/v1/queue",
+    "/v1/collectives": "/v1/collectives",
+    "/v1/topology": "/v1/topology?host=gpu-01",
     "/v1/advice": "/v1/advice",
     "/v1/advice/{advice_id}": "/v1/advice/a1f03c",
     "/v1/advice/{advice_id}:{verb}": "/v1/advice/a1f03c:approve",
@@ -86,6 +92,22 @@ class EmptyReads(FakeReads):
     def link_history(self, link: LinkId, window_s: float) -> History | None:
         """None."""
         return None
+
+    def record(self, job: JobId) -> JobRecord | None:
+        """None."""
+        return None
+
+    def rosters(self) -> tuple[Roster, ...]:
+        """None."""
+        return ()
+
+    def wiring(self) -> WiringView:
+        """Nothing is known."""
+        return WiringView(Topology())
+
+    def collectives(self) -> tuple[CommunicatorState, ...]:
+        """None."""
+        return ()
 
 
 @pytest.fixture

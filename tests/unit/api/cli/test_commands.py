@@ -67,6 +67,8 @@ ASKING = [
     ["advise", "x"],
     ["advise", "x", "--reject"],
     ["doctor"],
+    ["queue"],
+    ["topology"],
 ]
 
 
