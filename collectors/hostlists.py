@@ -26,10 +26,10 @@ def expand_hosts(text: str, *, limit: int = MAX_HOSTS) -> tuple[str, ...]:
     """
     if text.strip().lower() in _NONE:
         return ()
-    names: list[str] = []
-    for part in _parts(text):
-        names.extend(_expand(part, limit - len(names)))
-    return tuple(names)
+    parts = [_pieces(part) for part in _parts(text) if part]
+    if sum(_count(pieces, limit) for pieces in parts) > limit:
+        raise SchemaError(f"host list {_short(text)} stands for more than {limit} names")
+    return tuple(name for pieces in parts for name in _names(pieces))
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -52,32 +52,48 @@ def _parts(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
-def _expand(part: str, limit: int) -> Iterator[str]:
-    pieces = re.split(r"[\[\]]", part)
-    choices = [[piece] if place % 2 == 0 else _numbers(piece, part, limit) for place, piece in enumerate(pieces)]
-    count = 1
-    for choice in choices:
-        count *= len(choice)
-        if count > limit:
-            raise SchemaError(f"host list {_short(part)} stands for more than {MAX_HOSTS} names")
-    return ("".join(combination) for combination in product(*choices)) if part else iter(())
+_Range = tuple[int, int, int]
+"""First and last number, and the width to pad to."""
 
 
-def _numbers(inside: str, part: str, limit: int) -> list[str]:
-    found: list[str] = []
+def _pieces(part: str) -> list[str | list[_Range]]:
+    """Plain texts and brackets in turn, nothing of it made yet."""
+    words = re.split(r"[\[\]]", part)
+    return [word if place % 2 == 0 else _ranges(word, part) for place, word in enumerate(words)]
+
+
+def _ranges(inside: str, part: str) -> list[_Range]:
+    found: list[_Range] = []
     for item in inside.split(","):
         match = _RANGE.fullmatch(item.strip())
         if match is None:
             raise SchemaError(
                 f"host list {_short(part)} has {_short(item)} in brackets", mend="Write numbers or ranges"
             )
-        first, last = match[1], match[2] or match[1]
-        if int(last) < int(first):
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
             raise SchemaError(f"host list {_short(part)} has the range {_short(item)}, which runs backwards")
-        if int(last) - int(first) >= limit - len(found):
-            raise SchemaError(f"host list {_short(part)} stands for more than {MAX_HOSTS} names")
-        found.extend(str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+        found.append((first, last, len(match[1])))
     return found
+
+
+def _count(pieces: list[str | list[_Range]], limit: int) -> int:
+    """How many names they stand for; beyond the limit no more than that it is beyond."""
+    count = 1
+    for piece in pieces:
+        if not isinstance(piece, str):
+            count = min(count * sum(last - first + 1 for first, last, _ in piece), limit + 1)
+    return count
+
+
+def _names(pieces: list[str | list[_Range]]) -> Iterator[str]:
+    choices = [
+        [piece]
+        if isinstance(piece, str)
+        else [str(number).zfill(width) for first, last, width in piece for number in range(first, last + 1)]
+        for piece in pieces
+    ]
+    return map("".join, product(*choices))
 
 
 def fold_hosts(names: Iterable[str]) -> str:

@@ -77,17 +77,20 @@ def rows_of(batch: SampleBatch, stamped: bool) -> tuple[InspectedRow, ...]:
             for device in (sighting.gpu, sighting.gpu.card):
                 owners.setdefault(str(device), set()).add(who)
     rows: list[InspectedRow] = []
-    for series, at_s, value, code in zip(batch.series, batch.at_s, batch.value, batch.reason, strict=True):
-        key, reason = batch.keys[series], Reason(int(code))
+    shown = {device: ", ".join(sorted(who)) for device, who in owners.items()}
+    why = {reason.value: _WHY.get(reason, reason.name.lower()) if reason else "" for reason in Reason}
+    columns = (column.tolist() for column in (batch.series, batch.at_s, batch.value, batch.reason))
+    for series, at_s, value, code in zip(*columns, strict=True):
+        key = batch.keys[series]
         rows.append(
             InspectedRow(
                 metric=key.metric,
                 entity=key.entity,
-                value=None if math.isnan(value) else float(value),
+                value=None if math.isnan(value) else value,
                 unit=BY_NAME[key.metric].unit,
-                at_s=float(at_s) if stamped and at_s > 0 else None,
-                owner=", ".join(sorted(owners.get(key.entity, ()))),
-                why_missing=_WHY.get(reason, reason.name.lower()) if reason else "",
+                at_s=at_s if stamped and at_s > 0 else None,
+                owner=shown.get(key.entity, ""),
+                why_missing=why[code],
             )
         )
     return tuple(rows)

@@ -11,7 +11,9 @@ from telemetry.errors import SchemaError
 from telemetry.roster import count_types
 
 MAX_INDICES = 4096
-"""Most devices one entry may list: far above any host, below what hurts."""
+"""Most numbers that a list may stand for."""
+MAX_DEVICES = 256
+"""Most devices one entry may list: far above any host, its slices counted."""
 MAX_TEXT = 100_000
 """Longest text read, characters."""
 SHARED_NAMES = frozenset({"shard", "mps"})
@@ -112,21 +114,21 @@ def _entry(text: str) -> Gres:
 def _indices(inside: str, text: str) -> tuple[int, ...] | None:
     """Device numbers of ``IDX:0,2-3``, and those with a share taken of ``0/4,2/4``; None for sockets and nothing."""
     shares = _SHARE.findall(inside)
-    if shares and len(shares) == inside.count(",") + 1 and len(shares) <= MAX_INDICES:
+    if shares and len(shares) == inside.count(",") + 1 and len(shares) <= MAX_DEVICES:
         return tuple(place for place, (taken, _) in enumerate(shares) if int(taken))
     kind, _, numbers = inside.partition(":")
     if kind.strip().upper() != "IDX":
         return None
     if numbers.strip().lower() in _NONE:
         return ()
-    return parse_numbers(numbers, text)
+    return parse_numbers(numbers, text, MAX_DEVICES)
 
 
-def parse_numbers(numbers: str, text: str = "") -> tuple[int, ...]:
+def parse_numbers(numbers: str, text: str = "", most: int = MAX_INDICES) -> tuple[int, ...]:
     """``0,2-3`` as numbers.
 
     Raises:
-        SchemaError: no such list, or more than ``MAX_INDICES`` numbers.
+        SchemaError: no such list, or more than ``most`` numbers.
     """
     found: list[int] = []
     for item in numbers.split(","):
@@ -134,7 +136,7 @@ def parse_numbers(numbers: str, text: str = "") -> tuple[int, ...]:
         if not first.isascii() or not first.isdigit() or len(first) > 9 or (dash and not _is_number(last)):
             raise SchemaError(f"GRES {_short(text or numbers)} has {_short(item)} for a device number")
         low, high = int(first), int(last) if dash else int(first)
-        if high < low or high - low >= MAX_INDICES - len(found):
+        if high < low or high - low >= most - len(found):
             raise SchemaError(f"GRES {_short(text or numbers)} lists no proper range of devices in {_short(item)}")
         found.extend(range(low, high + 1))
     return tuple(found)
@@ -156,7 +158,7 @@ def parse_tres(text: str) -> dict[str, str]:
     Raises:
         SchemaError: the text is beyond the limits.
     """
-    if text.strip().lower() in _NONE:
+    if not text or text.strip().lower() in _NONE:
         return {}
     if len(text) > MAX_TEXT:
         raise SchemaError(f"a TRES text of {len(text)} characters is longer than {MAX_TEXT}")
@@ -187,7 +189,7 @@ def count_tres_gpus(tres: Mapping[str, str]) -> GpuTally:
 
 def asks_for_shares(text: str) -> bool:
     """Whether a GRES or TRES text names shares of GPUs (``shard``, ``mps``)."""
-    return any(name in text for name in SHARED_NAMES) and _SHARED.search(text) is not None
+    return ("shard" in text or "mps" in text) and _SHARED.search(text) is not None
 
 
 def _short(text: str) -> str:

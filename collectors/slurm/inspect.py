@@ -12,10 +12,12 @@ from collectors.slurm.reading import Reading
 from collectors.slurm.records import Notes, claims_of, job_record, node_gpus
 from collectors.slurm.text import read_scontrol_jobs, read_scontrol_nodes, read_sinfo, read_squeue
 from telemetry.errors import SchemaError
-from telemetry.roster import Roster
+from telemetry.roster import Claim, Roster
 from telemetry.samples import Finding, Problem
 
 NAME = "Slurm job or node list"
+_MOST_CLAIMS = 20_000
+"""Far more than the jobs that are shown hold."""
 
 
 def read_slurm(data: bytes, source: str) -> Inspection | None:
@@ -25,7 +27,10 @@ def read_slurm(data: bytes, source: str) -> Inspection | None:
         return None
     notes = reading.notes
     jobs = tuple(job_record(job, notes) for job in reading.jobs)
-    claims = [claim for job in reading.jobs for claim in claims_of(job, notes)]
+    claims: list[Claim] = []
+    for job in reading.jobs:
+        if len(claims) < _MOST_CLAIMS:
+            claims += claims_of(job, notes)
     roster = Roster(0.0, source, jobs, tuple(node_gpus(node, notes) for node in reading.nodes))
     findings = [Finding(Problem.WARNING, source, text, count) for text, count in notes.counts.items()]
     findings += count_findings(roster.nodes, source)

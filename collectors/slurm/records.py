@@ -24,6 +24,10 @@ from telemetry.ids import JobId
 from telemetry.roster import HOLDING, Claim, JobRecord, JobState, NodeGpus, count_types
 
 BACKEND = "slurm"
+MOST_NAMES = 400_000
+"""Names that the host lists of one reading may stand for, each list counted once: ten times the largest cluster."""
+MOST_DEVICES = 200_000
+"""Devices that the jobs of one reading may hold in all: twice the largest cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +93,51 @@ class SlurmNode:
 
 @dataclass(slots=True)
 class Notes:
-    """Sentences about what could not be read, each counted."""
+    """Sentences about what could not be read, each counted; and how much more one reading may list.
+
+    Args:
+        counts: sentence -> how often.
+        names_left: names that further host lists may stand for.
+        devices_left: devices that further jobs may hold.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
+    names_left: int = MOST_NAMES
+    devices_left: int = MOST_DEVICES
+    _hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def add(self, sentence: str) -> None:
         """Count one more of these; beyond a hundred different ones the rest is one line."""
         known = sentence in self.counts or len(self.counts) < 100
         self.counts[sentence if known else "and more of the kind"] += 1
+
+    def hosts(self, text: str, what: str) -> tuple[str, ...]:
+        """The names that a host list stands for; none, and a note, where it cannot be read or there are too many."""
+        found = self._hosts.get(text)
+        if found is not None:
+            return found
+        if self.names_left < 0:
+            return ()
+        try:
+            found = expand_hosts(text)
+        except SchemaError as odd:
+            self.add(f"{what}: {odd.message}")
+            return ()
+        self.names_left -= len(found)
+        if self.names_left < 0:
+            self.add(f"the host lists name more than {MOST_NAMES} hosts in all; further ones are left out")
+            return ()
+        self._hosts[text] = found
+        return found
+
+    def may_hold(self, count: int) -> bool:
+        """Whether jobs may hold so many devices more; a note where they may not."""
+        if self.devices_left < 0:
+            return False
+        self.devices_left -= count
+        if self.devices_left < 0:
+            self.add(f"jobs hold more than {MOST_DEVICES} devices in all; further ones are left out")
+        return self.devices_left >= 0
 
 
 def job_record(job: SlurmJob, notes: Notes) -> JobRecord:
@@ -105,7 +146,7 @@ def job_record(job: SlurmJob, notes: Notes) -> JobRecord:
     held = state in HOLDING
     tally = _gpus_of(job, held, notes)
     start_s = None if job.start_s is None or job.start_s <= 0 else job.start_s
-    hosts = _hosts(job.nodes, f"job {job.id}", notes)
+    hosts = notes.hosts(job.nodes, f"job {job.id}")
     # A job that was requeued keeps its old hosts in some versions; what waits has none.
     return JobRecord(
         job=JobId(BACKEND, job.id),
@@ -147,7 +188,7 @@ def _waiting_tasks(job: SlurmJob, state: JobState) -> int:
 
 def _shares(job: SlurmJob) -> bool:
     texts = (job.per_node, job.per_job, job.per_task, job.tres_req, *(gres for _, gres in job.detail))
-    return any(asks_for_shares(text) for text in texts)
+    return any(text and asks_for_shares(text) for text in dict.fromkeys(texts))
 
 
 def _gpus_of(job: SlurmJob, held: bool, notes: Notes) -> GpuTally:
@@ -157,8 +198,12 @@ def _gpus_of(job: SlurmJob, held: bool, notes: Notes) -> GpuTally:
         tally = _tally(job.tres_alloc, what, notes)
         if tally.total is not None:
             return tally
-        claims = [claim for claim in claims_of(job, notes) if not claim.shared]
-        if claims or job.detail:
+        if not job.detail:
+            hosts, on_each, of_type, shared = _held(job, notes)
+            if on_each is not None and not shared:
+                return GpuTally(on_each * len(hosts), count_types([(of_type, on_each * len(hosts))]))
+        else:
+            claims = [claim for claim in claims_of(job, notes) if not claim.shared]
             return GpuTally(
                 sum(claim.count or 0 for claim in claims),
                 count_types((claim.gpu_type, claim.count or 0) for claim in claims),
@@ -208,7 +253,7 @@ def claims_of(job: SlurmJob, notes: Notes) -> tuple[Claim, ...]:
 
 def _told_claims(job: SlurmJob, notes: Notes) -> Iterator[Claim]:
     what = f"job {job.id}"
-    hosts = _hosts(job.nodes, what, notes)
+    hosts = notes.hosts(job.nodes, what)
     if any(not names for names, _ in job.detail) and len(job.detail) != len(hosts):
         notes.add(f"{what}: {len(job.detail)} lists of devices for {len(hosts)} nodes; they are left out")
         return
@@ -219,8 +264,10 @@ def _told_claims(job: SlurmJob, notes: Notes) -> Iterator[Claim]:
             for entry in _entries(text, what, notes)
             if entry.count and entry.indices != () and (entry.name == "gpu" or entry.name in SHARED_NAMES)
         ]
-        for node in _hosts(names, what, notes) if names else (hosts[place],):
+        for node in notes.hosts(names, what) if names else (hosts[place],):
             for entry in entries:
+                if not notes.may_hold(len(entry.indices or ()) or 1):
+                    return
                 yield _claim(job, node, entry)
 
 
@@ -240,18 +287,27 @@ def _claim(job: SlurmJob, node: str, entry: Gres) -> Claim:
 
 
 def _counted_claims(job: SlurmJob, notes: Notes) -> Iterator[Claim]:
+    hosts, each, kind, shared = _held(job, notes)
+    owner, since_s = JobId(BACKEND, job.id), job.start_s or None
+    for node in hosts:
+        if not notes.may_hold(1):
+            return
+        yield Claim(owner, node, each, kind, since_s=since_s, shared=shared)
+
+
+def _held(job: SlurmJob, notes: Notes) -> tuple[tuple[str, ...], int | None, str, bool]:
+    """Hosts on which a job without lists of devices has GPUs, how many on each, of which type, and whether as shares."""
     what = f"job {job.id}"
-    hosts = _hosts(job.nodes, what, notes)
+    hosts = notes.hosts(job.nodes, what)
     tally = _tally(job.tres_alloc, what, notes)
     per_node = count_gpus(_entries(job.per_node, what, notes)) if "gpu" in job.per_node else GpuTally(None)
     total = tally.total if tally.total is not None else None
     if total == 0 or (total is None and not per_node.total and not _asks_for_gpus(job)) or not hosts:
-        return
+        return (), None, "", False
     each = per_node.total or (total if len(hosts) == 1 else None)
     types = [kind for kind in (tally.types or per_node.types) if kind]
     kind = types[0] if len(types) == 1 else ""
-    for node in hosts:
-        yield Claim(JobId(BACKEND, job.id), node, each, kind, since_s=job.start_s or None, shared=_shares(job))
+    return hosts, each, kind, _shares(job)
 
 
 def _asks_for_gpus(job: SlurmJob) -> bool:
@@ -291,16 +347,10 @@ def _shared_devices(entries: Iterable[Gres]) -> int:
 
 
 def _entries(text: str, what: str, notes: Notes) -> tuple[Gres, ...]:
+    if not text:
+        return ()
     try:
         return parse_gres(text)
-    except SchemaError as odd:
-        notes.add(f"{what}: {odd.message}")
-        return ()
-
-
-def _hosts(text: str, what: str, notes: Notes) -> tuple[str, ...]:
-    try:
-        return expand_hosts(text)
     except SchemaError as odd:
         notes.add(f"{what}: {odd.message}")
         return ()

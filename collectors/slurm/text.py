@@ -14,8 +14,8 @@ from collectors.slurm.records import SlurmJob, SlurmNode
 from telemetry.errors import SchemaError
 
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_:./-]{0,60})=(\S*)")
-_WHOLE_LINE = ("JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment",
-               "OS", "Reason", "Dependency", "Features", "Extra")  # fmt: skip
+_WHOLE_LINE = frozenset(["JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment",
+               "OS", "Reason", "Dependency", "Features", "Extra"])  # fmt: skip
 """Keys whose value may hold blanks and ``=``: the user, or an administrator, wrote it."""
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,8})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 _UNSET = frozenset({"", "(null)", "n/a", "none", "not_set", "unknown", "invalid", "partition_limit"})
@@ -42,12 +42,12 @@ def read_scontrol_nodes(text: str) -> list[SlurmNode]:
 
 
 def _records(text: str, first: str) -> Iterator[tuple[dict[str, str], list[tuple[str, str]]]]:
-    """Fields of each paragraph that begins with ``first``, and its (Nodes, GRES) lines."""
+    """Fields of each paragraph that begins with ``first``, and its (Nodes, GRES) lines; one that tells no more is none."""
     fields: dict[str, str] = {}
     detail: list[tuple[str, str]] = []
     for line in text.splitlines():
         if line.startswith(f"{first}="):
-            if fields:
+            if len(fields) > 1:
                 yield fields, detail
             fields, detail = {}, []
         elif not fields:
@@ -60,16 +60,16 @@ def _records(text: str, first: str) -> Iterator[tuple[dict[str, str], list[tuple
                 detail.append((pairs.get("Nodes", ""), stripped.rpartition(" GRES=")[2]))
             continue
         _take(stripped, fields)
-    if fields:
+    if len(fields) > 1:
         yield fields, detail
 
 
 def _take(line: str, fields: dict[str, str]) -> None:
     """Add a line's fields; the last of two wins, since what the user wrote comes with the first lines."""
-    for key in _WHOLE_LINE:
-        if line.startswith(f"{key}="):
-            fields[key] = line[len(key) + 1 :]
-            return
+    key, equals, value = line.partition("=")
+    if equals and key in _WHOLE_LINE:
+        fields[key] = value
+        return
     head, name, rest = line.partition(" JobName=")
     fields.update(_PAIR.findall(head))
     if name:
@@ -163,7 +163,7 @@ def read_sinfo(text: str) -> list[SlurmNode]:
 def read_time(text: str, zone: tzinfo = UTC) -> float | None:
     """Unix seconds of ``1796079248`` or ``2026-11-30T19:26:36``; None for ``Unknown``, ``N/A`` and what is no time."""
     text = text.strip()
-    if text.lower() in _UNSET or len(text) > 40:
+    if not text or text.lower() in _UNSET or len(text) > 40:
         return None
     if text.isascii() and text.isdigit():
         return float(text) or None
@@ -177,6 +177,8 @@ def read_time(text: str, zone: tzinfo = UTC) -> float | None:
 def read_duration(text: str) -> float | None:
     """Seconds of ``[days-]hours:minutes:seconds`` or ``minutes:seconds`` or ``minutes``; inf for ``UNLIMITED``."""
     text = text.strip()
+    if not text:
+        return None
     if text.upper() in ("UNLIMITED", "INFINITE"):
         return float("inf")
     match = _DURATION.fullmatch(text)
@@ -194,6 +196,8 @@ def read_duration(text: str) -> float | None:
 
 
 def _told(text: str) -> str:
+    if not text:
+        return ""
     return "" if text.strip().lower() in ("(null)", "n/a", "none", "none assigned") else text.strip()
 
 
@@ -202,6 +206,8 @@ def _whole(text: str) -> int | None:
 
 
 def _number(text: str) -> float | None:
+    if not text:
+        return None
     try:
         value = float(text)
     except ValueError:
