@@ -10,6 +10,7 @@ from types import ModuleType
 
 BENCHMARKS: dict[str, str] = {
     "prior": "throughput a GPU of published training runs, foreseen from their description: unseen systems and workloads",
+    "demand": "GPUs and nodes in use ten minutes to a day ahead, beside persistence",
     "duration": "how long recorded jobs last, forecast at their start and while they run, without leaks",
     "forecast": "accuracy of every model on recorded telemetry (or, without --data, on seeded simulated jobs)",
     "ingest": "samples per CPU second from page to store, beside prometheus_client, and 10,000 GPUs read over HTTP",
