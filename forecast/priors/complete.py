@@ -100,7 +100,8 @@ def _shape(intent: Intent, notes: _Notes) -> tuple[ModelShape, float]:
             4 * intent.hidden, 50_000, gated=False, tied=True,
         )  # fmt: skip
     elif intent.parameters is not None:
-        shape = shape_of_size(intent.parameters / max(1, intent.experts or 1) ** 0.9)
+        # Most weights of a mixture of experts are in the experts; the rest is shared.
+        shape = shape_of_size(max(1e7, intent.parameters / (intent.experts or 1) ** 0.9))
         notes.take(
             "shape",
             f"{shape.layers} layers of {shape.hidden}",
@@ -117,14 +118,19 @@ def _shape(intent: Intent, notes: _Notes) -> tuple[ModelShape, float]:
         said["experts_active"] = min(2, said["experts"])
         notes.take("experts_active", said["experts_active"], "the usual number of experts per token")
     shape = replace(shape, **said)
-    _check_shape(shape)
+    _check_shape(shape, intent)
     return shape, intent.parameters or shape.parameters
 
 
-def _check_shape(shape: ModelShape) -> None:
+def _check_shape(shape: ModelShape, intent: Intent) -> None:
     if shape.experts_active > shape.experts:
         raise ConfigError(
             f"{shape.experts_active} active experts of {shape.experts}", mend="Give at least as many experts"
+        )
+    if (intent.pipeline_parallel or 1) > shape.layers:
+        raise ConfigError(
+            f"pipeline_parallel {intent.pipeline_parallel} has more stages than the {shape.layers} layers",
+            mend=f"Give at most {shape.layers}",
         )
     if shape.kv_heads > shape.heads:
         raise ConfigError(f"{shape.kv_heads} kv_heads and {shape.heads} heads", mend="Give at least as many heads")

@@ -120,7 +120,7 @@ def find_accelerator(text: str) -> Accelerator | None:
             return ACCELERATORS[name]
     if re.search(r"rtx-?pro-?6000", words):
         return ACCELERATORS["rtx-pro-6000"]
-    found = re.search(r"(?<![a-z0-9])(v100|a100|l40s|h100|h200|gb200|gb300|b200|b300|mi3\d\dx)(?![0-9])", words)
+    found = re.search(r"(?<![a-z0-9])(v100|a100|l40s|h100|h200|gb200|gb300|b200|b300|mi3\d\dx)(?![a-z0-9])", words)
     if found is None or found[1] not in ACCELERATORS:
         return None
     if found[1] == "a100" and "40gb" in words:

@@ -48,13 +48,17 @@ def weights_per_device(plan: Plan) -> float:
     return sum(weights_by_kind(plan))
 
 
-def state_bytes(plan: Plan) -> tuple[float, float, float]:
-    """Bytes of weights, gradients and optimiser on one device."""
+def sharded_weights(plan: Plan) -> float:
+    """What is left of them on a device when replicas share them."""
     shared, experts = weights_by_kind(plan)
     whole = plan.data * plan.context
     # An expert exists once in each expert-parallel group, so only the groups can share it.
-    sharded = shared / whole + experts / max(1.0, whole / plan.expert)
-    everything = shared + experts
+    return shared / whole + experts / max(1.0, whole / plan.expert)
+
+
+def state_bytes(plan: Plan) -> tuple[float, float, float]:
+    """Bytes of weights, gradients and optimiser on one device."""
+    everything, sharded = weights_per_device(plan), sharded_weights(plan)
     trained = plan.trained_parameters / plan.parameters
     wide = plan.precision == "fp32"
     optimizer = max(0.0, OPTIMIZERS[plan.optimizer] - (4.0 if wide else 0.0))
@@ -106,8 +110,7 @@ def buffer_bytes(plan: Plan) -> float:
     buckets = min(BUCKET_BYTES, GRADIENT_BYTES * local) if plan.data > 1 else 0.0
     # ZeRO-3 holds the layer in use and the next one, gathered; never more than what other replicas keep.
     layers = max(1, math.ceil(plan.shape.layers / plan.pipeline))
-    elsewhere = WEIGHT_BYTES * local * (1.0 - 1.0 / (plan.data * plan.context))
-    gathered = min(2.0 * WEIGHT_BYTES * local / layers, elsewhere)
+    gathered = WEIGHT_BYTES * min(2.0 * local / layers, local - sharded_weights(plan))
     return CONTEXT_BYTES + groups * COMMUNICATOR_BYTES + buckets + (gathered if plan.zero_stage >= 3 else 0.0)
 
 

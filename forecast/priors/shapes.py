@@ -128,8 +128,9 @@ def shape_of_size(parameters: float, vocabulary: int = 50_000) -> ModelShape:
     gap = math.log(above[0]) - math.log(below[0])
     share = (place - math.log(below[0])) / gap if gap else 0.0
     layers = max(1, round(math.exp((1 - share) * math.log(below[1]) + share * math.log(above[1]))))
-    # 12 h^2 weights a layer and one V h embedding: solve 12 L h^2 + V h = N for h, then round to a multiple of 64.
+    # 12 h^2 weights a layer and one V h embedding: solve 12 L h^2 + V h = N for h, then round.
     root = (-vocabulary + math.sqrt(vocabulary**2 + 48.0 * layers * parameters)) / (24.0 * layers)
-    hidden = max(64, round(root / 64) * 64)
+    multiple = 64 if root >= 512 else 8
+    hidden = max(16, round(root / multiple) * multiple)
     heads = max(1, hidden // (64 if hidden < 2048 else 128))
     return ModelShape(layers, hidden, heads, heads, 4 * hidden, vocabulary, gated=False, tied=True)
