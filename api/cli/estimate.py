@@ -12,7 +12,9 @@ from telemetry.errors import ConfigError
 if TYPE_CHECKING:
     from api.http.schemas import EstimateOut, ExchangeOut, FigureOut
 
-MAX_FILE_BYTES = 1_000_000
+MAX_FILE_BYTES = 65_536
+MAX_BRACKETS = 100
+"""An intent is flat; the YAML reader takes quadratic time on what is deeply nested."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +59,8 @@ def _file(path: Path) -> dict[str, Any]:
     try:
         # JSON is YAML; anchors could make a small file huge, so they are refused.
         text = path.read_text(encoding="utf-8")
+        if text.count("[") + text.count("{") > MAX_BRACKETS:
+            raise ConfigError(f"--file {path} is nested too deeply", mend="Write such as 'gpu_count: 64', a line each")
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ConfigError(f"--file {path} uses YAML aliases", mend="Write the values out")
         document = yaml.safe_load(text)
