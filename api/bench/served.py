@@ -68,6 +68,15 @@ class Served:
             time.sleep(_POLL_S)
         raise RuntimeError(f"the service is not ready after {_START_WITHIN_S:g} s: {status} {detail}")
 
+    def cpu_s(self) -> float:
+        """CPU seconds of the service's own process so far; NaN where the system does not tell."""
+        assert self._process is not None
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+        except OSError:
+            return float("nan")
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def ask(self, path: str) -> tuple[int, dict[str, Any]]:
         """Status and JSON of a GET; 0 while nobody answers."""
         try:

@@ -36,6 +36,7 @@ class Killed:
 
     Args:
         ready_s: of each start after a kill, from the start of the process to 200 from ``/readyz``.
+        ready_cpu_s: of each such start, CPU seconds of the service's process by then.
         samples_per_s: of each life, samples acknowledged from becoming ready to the kill.
         acknowledged: samples.
         lost: of those, how many are not in the store with their own value.
@@ -45,6 +46,7 @@ class Killed:
     """
 
     ready_s: tuple[float, ...]
+    ready_cpu_s: tuple[float, ...]
     samples_per_s: tuple[float, ...]
     acknowledged: int
     lost: int
@@ -62,6 +64,7 @@ def rows(progress: Progress, *, quick: bool = False) -> tuple[list[Row], str]:
     told = [Row("kill", "gpucast", f"{name}_samples", float(n), np.nan, np.nan, kills) for name, n in counts.items()]
     told.append(_spread("samples_per_s", found.samples_per_s))
     told.append(_spread("ready_s", found.ready_s))
+    told.append(_spread("ready_cpu_s", found.ready_cpu_s))
     told.append(Row("kill", "gpucast", "ready_max_s", max(found.ready_s), np.nan, np.nan, kills))
     return told, hashlib.sha256(f"kill {_SEED} {kills} {_N_NODES} {_SAMPLES_PER_S}".encode()).hexdigest()
 
@@ -80,6 +83,7 @@ def kill_and_count(folder: Path, kills: int, progress: Progress, *, n_nodes: int
     every_s = _SENDERS * len(fleet.keys) / _SAMPLES_PER_S
     senders = [Sender(fleet, served.port, first, _SENDERS, every_s) for first in range(_SENDERS)]
     ready_s: list[float] = []
+    cpu_s: list[float] = []
     rates: list[float] = []
     try:
         for sender in senders:
@@ -90,6 +94,7 @@ def kill_and_count(folder: Path, kills: int, progress: Progress, *, n_nodes: int
             served.kill()
             served.start()
             ready_s.append(served.ready_after_s())
+            cpu_s.append(served.cpu_s())
             progress(f"kill {number} of {kills}: {rates[-1]:.0f} samples/s before it, ready after {ready_s[-1]:.2f} s")
         _live(senders, len(fleet.keys), 1.0)
     finally:
@@ -104,7 +109,7 @@ def kill_and_count(folder: Path, kills: int, progress: Progress, *, n_nodes: int
     lost, doubled, stored = count_stored(served.data, fleet, numbers)
     refusals = sorted({status for sender in senders for status in sender.refusals})
     acknowledged = len(numbers) * len(fleet.keys)
-    return Killed(tuple(ready_s), tuple(rates), acknowledged, lost, doubled, stored, tuple(refusals))
+    return Killed(tuple(ready_s), tuple(cpu_s), tuple(rates), acknowledged, lost, doubled, stored, tuple(refusals))
 
 
 def _live(senders: Sequence[Sender], n_series: int, seconds: float) -> float:
