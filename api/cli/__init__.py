@@ -22,7 +22,7 @@ COMMANDS: dict[str, str] = {
     "nvml": "serve this host's GPUs as a page like dcgm-exporter's, where none runs",
     "inspect": "show what would be ingested from a page, an API answer or a file",
     "topology": "draw the topology that a running service uses, or that files and addresses tell together",
-    "store": "look after a sample store that no service has open: stat, compact, export, verify, backup, restore",
+    "store": "look after a sample store that no service has open: stat, compact, export, verify, digest, backup, restore",
     "doctor": "show what is collected, how fresh it is, and what is missing",
 }
 """Command -> help line. Each lives in ``api.cli.<name>`` with ``add_arguments(parser)`` and ``run(args) -> int``."""

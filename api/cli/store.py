@@ -18,6 +18,7 @@ ACTIONS = {
     "compact": "merge the cold files of each day and metric, delete and down-sample what the settings call old",
     "export": "write samples to a folder, as Parquet or CSV",
     "verify": "read every cold file and say which are damaged; exit code 1 when one is",
+    "digest": "print one digest of all samples; stores that answer every read alike have the same",
     "backup": "copy it, with a manifest of digests",
     "restore": "bring a backup back to an empty folder",
 }
@@ -175,6 +176,14 @@ def _verdict(verdict: Any) -> tuple[dict[str, Any], list[str]]:
     ]
 
 
+def _digest(store: DuckStore, _: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    from features.store.content import content_digest
+
+    with store.using() as connection:
+        digest = content_digest(connection, store.cold)
+    return {"sha256": digest}, [digest]
+
+
 def _backup(store: DuckStore, args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     from features.store.backup import back_up
 
@@ -191,5 +200,5 @@ def _need(value: Path | None, flag: str) -> Path:
     return value
 
 
-_DO = {"stat": _stat, "compact": _compact, "export": _export, "verify": _verify, "backup": _backup}
+_DO = {"stat": _stat, "compact": _compact, "export": _export, "verify": _verify, "digest": _digest, "backup": _backup}
 _COLD_ONLY = {"stat": _stat_cold, "verify": _verify_cold_only}

@@ -148,6 +148,21 @@ def test_backup_and_restore(folder: Path, tmp_path: Path, capsys):
     assert "no usable manifest.json" in told["error"]
 
 
+def test_digest_is_that_of_the_samples(folder: Path, tmp_path: Path, capsys):
+    """Merging and restoring leave it, one sample more changes it."""
+    _, told = _run(capsys, "digest", "--data-dir", folder)
+    before = told["sha256"]
+    _run(capsys, "backup", "--data-dir", folder, "--into", tmp_path / "b")
+    _run(capsys, "restore", "--data-dir", tmp_path / "new", "--backup", tmp_path / "b")
+    _run(capsys, "compact", "--data-dir", folder)
+    for same in (folder, tmp_path / "new"):
+        assert _run(capsys, "digest", "--data-dir", same) == (0, {"sha256": before})
+    store = _open(folder)
+    store.append([SampleBatch.of([(KEYS[0], START_S + 500, 0.5)])])
+    store.close()
+    assert _run(capsys, "digest", "--data-dir", folder)[1] != {"sha256": before}
+
+
 def test_a_store_in_use_is_named(folder: Path):
     """Who has it open is said; what only needs the cold files goes on without the rest."""
     store = _open(folder)
