@@ -53,10 +53,13 @@ class AgeLevels:
 
     def __init__(self) -> None:
         self._keepers = tuple(LevelKeeper() for _ in AGES_S)
+        self._hits: deque[bool] = deque(maxlen=KEPT)
 
     def learn(self, cdf: Floats, duration_s: float) -> None:
         """A job with that distribution function (n_bins + 1,) at its start ended after ``duration_s``."""
         place = float(chance_below(cdf, duration_s))
+        low, high = self._keepers[0].served((0.1, 0.9))
+        self._hits.append(bool(low <= place <= high))
         before = np.where(np.asarray(AGES_S) > 0, chance_below(cdf, np.asarray(AGES_S)), 0.0)
         for age_s, passed, keeper in zip(AGES_S, before, self._keepers, strict=True):
             if duration_s > age_s or age_s == 0:
@@ -66,3 +69,7 @@ class AgeLevels:
         """(n_levels,) levels to read at where ``levels`` are meant, for a job of that age."""
         klass = int(np.searchsorted(AGES_S, max(age_s, 0.0), side="right")) - 1
         return self._keepers[klass].served(levels)
+
+    def coverage80(self) -> float | None:
+        """Share of the ended jobs that lay inside the 80 % interval as it would have been served then; None if none."""
+        return sum(self._hits) / len(self._hits) if self._hits else None

@@ -27,6 +27,8 @@ class Why(StrEnum):
     """A link whose capacity is unknown has no utilisation."""
     NO_TRAFFIC = "no_traffic"
     MODEL_ERROR = "model_error"
+    HELD = "held"
+    """A job waits for something else than GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
