@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -10,7 +11,12 @@ from telemetry.ids import GpuId
 
 INDEX_LABEL = "gpu"
 """dcgm-exporter's label for the index of the card on its host; it may change when the host starts again."""
+PROFILE_LABEL = "GPU_I_PROFILE"
+"""dcgm-exporter's label for the profile of a MIG instance, such as ``3g.20gb``."""
+IndexRow = tuple[GpuId, int] | tuple[GpuId, int, str]
+"""A device, the index of its card on its host, and its MIG profile where it is an instance."""
 MAX_INDEX = 4096
+_PROFILE = re.compile(r"[0-9]+g\.[0-9]+gb(?:\+[a-z0-9.]+)?")
 _MOST_DEVICES = 1_000_000
 
 
@@ -22,6 +28,8 @@ class _Node:
     """What jobs can get: whole cards, or MIG instances instead of their card."""
     sliced: set[GpuId] = field(default_factory=set)
     """Cards that are cut into MIG instances."""
+    profiles: dict[GpuId, str] = field(default_factory=dict)
+    """MIG instance -> its profile."""
 
 
 class DeviceIndex:
@@ -32,15 +40,18 @@ class DeviceIndex:
         self._short: dict[str, str] = {}
         self._count = 0
 
-    def learn(self, rows: Iterable[tuple[GpuId, int]]) -> None:
-        """Take in (device, index) pairs; the newest wins, and a card has one index only."""
-        for gpu, index in rows:
+    def learn(self, rows: Iterable[IndexRow]) -> None:
+        """Take in devices with their indices; the newest wins, and a card has one index only."""
+        for gpu, index, *told in rows:
+            profile = profile_of(told[0]) if told else ""
             node = self._nodes.get(gpu.node)
             if node is None:
                 node = self._nodes[gpu.node] = _Node()
                 short = gpu.node.partition(".")[0]
                 # Two hosts with one short name are told apart by nothing: then only full names match.
                 self._short[short] = gpu.node if self._short.get(short, gpu.node) == gpu.node else ""
+            if profile and gpu.mig:
+                node.profiles[gpu] = profile
             if gpu in node.devices and node.cards.get(index) == gpu.card:
                 continue
             if self._count >= _MOST_DEVICES:
@@ -72,6 +83,18 @@ class DeviceIndex:
         """The card of that UUID, on the host as the telemetry names it."""
         return GpuId(self.name_of(node) or node, uuid)
 
+    def instances(self, node: str, gpu_type: str) -> frozenset[GpuId]:
+        """MIG instances of a profile on a host.
+
+        Args:
+            node: host.
+            gpu_type: as a scheduler writes it: ``3g.20gb``, ``a100_3g.20gb``.
+        """
+        known, profile = self._nodes.get(self.name_of(node)), profile_of(gpu_type)
+        if known is None or not profile:
+            return frozenset()
+        return frozenset(gpu for gpu in known.devices if known.profiles.get(gpu) == profile)
+
     def devices(self, node: str) -> frozenset[GpuId]:
         """What jobs can get on a host; empty when the telemetry does not know it."""
         known = self._nodes.get(self.name_of(node))
@@ -82,16 +105,23 @@ def _forget_card(node: _Node, card: GpuId) -> None:
     """Another card stands in its place."""
     node.devices = {device for device in node.devices if device.card != card}
     node.sliced.discard(card)
+    node.profiles = {gpu: profile for gpu, profile in node.profiles.items() if gpu.card != card}
 
 
-def indices_of(rows: Iterable[Mapping[str, str]], place: Place) -> list[tuple[GpuId, int]]:
-    """(device, index) of every label set that tells both, each once."""
-    found: dict[tuple[GpuId, int], None] = {}
+def profile_of(text: str) -> str:
+    """The MIG profile in a label or a scheduler's type, such as ``3g.20gb``; empty when there is none."""
+    found = _PROFILE.search(text.lower())
+    return found[0] if found else ""
+
+
+def indices_of(rows: Iterable[Mapping[str, str]], place: Place) -> list[IndexRow]:
+    """Device, index and MIG profile of every label set that tells the first two, each once."""
+    found: dict[IndexRow, None] = {}
     for raw in rows:
         index = index_of(raw)
         gpu = None if index is None else gpu_of(clean_labels(raw), place)
         if gpu is not None and index is not None:
-            found[(gpu, index)] = None
+            found[(gpu, index, raw.get(PROFILE_LABEL, ""))] = None
     return list(found)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from collectors.device_index import DeviceIndex
+from collectors.device_index import DeviceIndex, profile_of
 from telemetry.ids import GpuId, JobId
 from telemetry.roster import Claim, NodeGpus, NodeShare
 from telemetry.samples import Finding, Problem, SampleBatch, Sighting
@@ -122,8 +122,8 @@ class Ownership:
         by_node: dict[str, list[Claim]] = {node.node: [] for node in nodes}
         for claim in claims:
             by_node.setdefault(claim.node, []).append(claim)
-        used = {node.node: node.used for node in nodes}
-        joins = [self._join(name, held, used.get(name), at_s, whole) for name, held in by_node.items()]
+        told = {node.node: node for node in nodes}
+        joins = [self._join(name, held, told.get(name), at_s, whole) for name, held in by_node.items()]
         self._forget(at_s)
         notes: dict[tuple[Problem, str], list[str]] = {}
         for join in joins:
@@ -167,12 +167,13 @@ class Ownership:
         owners = node.owners.get(gpu)
         return any((gpu, who) in labels for who in owners) if owners else bool(labels)
 
-    def _join(self, name: str, claims: list[Claim], used: int | None, at_s: float, whole: bool) -> _Join:
+    def _join(self, name: str, claims: list[Claim], listed: NodeGpus | None, at_s: float, whole: bool) -> _Join:
+        used = listed.used if listed is not None else None
         host = self.index.name_of(name) or name
         join = _Join(at_s, self._labelled(host, at_s))
         owners: dict[GpuId, list[Claim]] = {}
         for claim in claims:
-            for gpu in self._devices_of(claim, join):
+            for gpu in self._devices_of(claim, listed, join):
                 owners.setdefault(gpu, []).append(claim)
         told = sum(claim.count or 0 for claim in claims if not claim.shared)
         hidden = used is not None and not any(claim.shared or claim.count is None for claim in claims) and used > told
@@ -195,14 +196,19 @@ class Ownership:
             join.sightings += [Sighting(gpu, at_s, None, "", True, 0) for gpu in sorted(free)]
         return join
 
-    def _devices_of(self, claim: Claim, join: _Join) -> list[GpuId]:
+    def _devices_of(self, claim: Claim, listed: NodeGpus | None, join: _Join) -> list[GpuId]:
         """The devices of a claim; what cannot be told becomes a share of the host with the reason."""
         if claim.uuids:
             return [self.index.by_uuid(claim.node, uuid) for uuid in claim.uuids]
         if not self.index.name_of(claim.node):
             why = "no exporter page tells the GPUs of this host"
         elif claim.sliced:
+            every = self.index.instances(claim.node, claim.gpu_type)
+            if every and len(every) == claim.count == _instances_listed(claim, listed):
+                return sorted(every)
             why = "the scheduler's number of a MIG instance is none that the telemetry has"
+            if every:
+                why += f"; the job has {claim.count} of {len(every)} {profile_of(claim.gpu_type)} there"
         elif claim.indices is None:
             why = "the scheduler tells how many GPUs, not which"
         else:
@@ -289,6 +295,12 @@ class _Join:
             return
         self.shares.append(_share(claim, self.at_s, why))
         self.notes.append((Problem.DEVICE_UNKNOWN, "", f"{claim.node}, job {claim.job.name}: {why}"))
+
+
+def _instances_listed(claim: Claim, node: NodeGpus | None) -> int:
+    """How many instances of the claim's profile the scheduler counts on the host."""
+    wanted = profile_of(claim.gpu_type)
+    return sum(count for kind, count in node.types.items() if profile_of(kind) == wanted) if node is not None else 0
 
 
 def _share(claim: Claim, at_s: float, why: str) -> NodeShare:

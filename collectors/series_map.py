@@ -13,7 +13,7 @@ import numpy as np
 from collectors.answer import Answer, AnswerSeries
 from collectors.attribution import BUSY_METRICS, OwnerRules, owner_of
 from collectors.custom_map import CustomMap
-from collectors.device_index import index_of
+from collectors.device_index import PROFILE_LABEL, IndexRow, index_of
 from collectors.entities import UNKNOWN_NODE, Place, clean_labels, entity_of, gpu_of, part_of, uuid_of
 from collectors.owner_times import GpuTimes, sightings_of
 from collectors.pieces import Columns, Meaning, Piece, close_down_ports, merge_pieces
@@ -46,10 +46,10 @@ class SeriesMapper:
         self._hosts: dict[str, str] = {}
         self._last_at_s: dict[SeriesKey, float] = {}
         self._keys: tuple[SeriesKey, ...] = ()
-        self._indices: dict[tuple[GpuId, int], None] = {}
+        self._indices: dict[IndexRow, None] = {}
 
-    def take_indices(self) -> list[tuple[GpuId, int]]:
-        """(device, index on its host) of the label sets seen for the first time since the last call."""
+    def take_indices(self) -> list[IndexRow]:
+        """Devices with the index of their card, of the label sets seen for the first time since the last call."""
         taken, self._indices = list(self._indices), {}
         return taken
 
@@ -168,7 +168,7 @@ class SeriesMapper:
         gpu = gpu_of(labels, self._place) if metric.level in (Level.GPU, Level.DEVICE) else None
         index = index_of(labels)
         if gpu is not None and index is not None:
-            self._indices[(gpu, index)] = None
+            self._indices[(gpu, index, labels.get(PROFILE_LABEL, ""))] = None
         return Meaning(
             key=SeriesKey(metric.name, entity),
             metric=metric,

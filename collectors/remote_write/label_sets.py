@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from collectors.attribution import BUSY_METRICS, OwnerRules
 from collectors.custom_map import CustomMap
+from collectors.device_index import IndexRow
 from collectors.entities import host_of
 from collectors.pieces import Meaning
 from collectors.quality import Limits
@@ -20,7 +21,7 @@ from collectors.series_map import SeriesMapper
 from collectors.wiring import CAPACITY_METRIC, Wiring, wiring_of_labels
 from telemetry.catalogue import NODE_NAME_FIELD, UPLINK_FIELD, Level, Metric, Source
 from telemetry.errors import SchemaError
-from telemetry.ids import GpuId, LinkId, SeriesKey
+from telemetry.ids import LinkId, SeriesKey
 
 MAX_LABEL_SETS = 300_000
 MAX_UNKNOWN = 1_000_000
@@ -131,7 +132,7 @@ class LabelSets:
         self.faults.clear()
         self.generation += 1
 
-    def take_indices(self) -> list[tuple[GpuId, int]]:
+    def take_indices(self) -> list[IndexRow]:
         """(device, index on its host) of the label sets seen for the first time since the last call."""
         return self._mapper.take_indices()
 

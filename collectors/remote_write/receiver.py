@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from collectors.attribution import BUSY_RATIO, OwnerRules
 from collectors.custom_map import CustomMap
+from collectors.device_index import IndexRow
 from collectors.quality import PROBLEM_OF, judge
 from collectors.remote_write.columns import Decoded
 from collectors.remote_write.label_sets import INVALID, STATE_METRIC, UNKNOWN, LabelSets
@@ -24,7 +25,7 @@ from collectors.remote_write.protobuf import SymbolTable, decode_v1, decode_v2, 
 from collectors.remote_write.snappy import unpack
 from collectors.wiring import Wiring
 from telemetry.catalogue import ACTIVE_PORT_STATE
-from telemetry.ids import GpuId, LinkId, SeriesKey
+from telemetry.ids import LinkId, SeriesKey
 from telemetry.samples import CodeArray, Finding, FloatArray, Problem, Reason, SampleBatch, Sighting
 
 MIB = 1024**2
@@ -168,7 +169,7 @@ class Receiver:
         """Host ports that have sent samples."""
         return self._sets.nics
 
-    def take_indices(self) -> list[tuple[GpuId, int]]:
+    def take_indices(self) -> list[IndexRow]:
         """(device, index on its host) told by label sets that are seen for the first time since the last call."""
         return self._sets.take_indices()
 

@@ -165,6 +165,48 @@ def test_a_card_cut_into_slices_is_not_the_whole_card():
     assert ownership.index.devices("gpu-01") == {GpuId("gpu-01", "GPU-0", "7")}
 
 
+def _sliced(instances: int, profile: str = "3g.20gb") -> Ownership:
+    ownership = Ownership()
+    card = GpuId("gpu-01", "GPU-0")
+    rows = [(card, 0), *((GpuId("gpu-01", "GPU-0", str(i + 1)), 0, profile) for i in range(instances))]
+    ownership.index.learn(rows)
+    return ownership
+
+
+def _slices(job, count, kind="a100_3g.20gb"):
+    return Claim(job, "gpu-01", count, kind, tuple(range(count)), sliced=True, since_s=0.0)
+
+
+def test_all_instances_of_a_profile_are_known_whatever_their_numbers():
+    """A scheduler numbers MIG instances in its own way; where a job has every one of a profile that is no matter."""
+    node = NodeGpus("gpu-01", 2, 2, {"a100_3g.20gb": 2})
+    settled = _settle(_sliced(2), _slices(A, 2), nodes=(node,))
+    assert {(str(s.gpu), s.job) for s in settled.sightings} == {("gpu-01:GPU-0~1", A), ("gpu-01:GPU-0~2", A)}
+    assert (settled.shares, settled.findings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("seen", "listed", "claimed"),
+    [(2, 2, 1), (2, 3, 2), (1, 2, 2)],
+    ids=["some of them", "telemetry lacks one", "telemetry lacks one of the job's"],
+)
+def test_some_instances_of_a_profile_are_never_guessed(seen, listed, claimed):
+    """Which of two equal ones, or whether all are seen, nothing tells: the count stays on the host with the reason."""
+    node = NodeGpus("gpu-01", listed, claimed, {"3g.20gb": listed})
+    settled = _settle(_sliced(seen), _slices(A, claimed), nodes=(node,))
+    assert settled.sightings == ()
+    (share,) = settled.shares
+    assert share.count == claimed
+    assert f"the job has {claimed} of {seen} 3g.20gb there" in share.why
+
+
+def test_instances_of_another_profile_are_no_match():
+    """1g.10gb and 1g.10gb+me differ too."""
+    node = NodeGpus("gpu-01", 1, 1, {"1g.10gb+me": 1})
+    settled = _settle(_sliced(1, "1g.10gb"), _slices(A, 1, "1g.10gb+me"), nodes=(node,))
+    assert settled.sightings == ()
+
+
 def test_shared_devices_count_their_jobs():
     """Two jobs with shares of one card: both are seen, each with two sharers. Whole claims of one card conflict."""
     shares = [_claim(A, [2], shared=True), _claim(B, [2], shared=True)]
