@@ -12,6 +12,7 @@ BENCHMARKS: dict[str, str] = {
     "prior": "throughput a GPU of published training runs, foreseen from their description: unseen systems and workloads",
     "demand": "GPUs and nodes in use ten minutes to a day ahead, beside persistence",
     "duration": "how long recorded jobs last, forecast at their start and while they run, without leaks",
+    "failslow": "how soon a job that becomes a tenth slower is called, and how often nothing was",
     "forecast": "accuracy of every model on recorded telemetry (or, without --data, on seeded simulated jobs)",
     "ingest": "samples per CPU second from page to store, beside prometheus_client, and 10,000 GPUs read over HTTP",
     "store": "samples appended per CPU second, read times, bytes a sample in cold files; what kills and full disks cost",
