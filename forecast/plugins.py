@@ -3,13 +3,16 @@
 The rooms may be moved or split; what stands here stays.
 
 A plug-in lives in its own distribution and announces itself by an entry point in one of the groups
-``gpucast.collectors``, ``gpucast.models``, ``gpucast.rules`` and ``gpucast.backends``. The service runs the rules and the
-backend that the settings name; collectors and models are loaded and listed, and not run by it yet.
+``gpucast.collectors``, ``gpucast.models``, ``gpucast.rules`` and ``gpucast.backends``. The service asks
+every rule, acts through the backend that the settings name, reads the collectors of ``[[plugin.NAME]]`` and tries the
+models of ``forecast.models``. Collectors and models are held to their contract while they run.
 """
 
 from __future__ import annotations
 
 from collectors.base import Collector
+from collectors.checks import CollectorStage
+from collectors.checks import yield_checks as yield_collector_checks
 from features.frame import Context, JobFrame, LinkFrame
 from features.store.base import FeatureStore, Series
 from forecast.advisor.checks import yield_checks as yield_rule_checks
@@ -18,6 +21,7 @@ from forecast.backends.base import Backend, Plan, Receipt
 from forecast.backends.checks import yield_checks as yield_backend_checks
 from forecast.predict.types import Absence, JobForecast, LinkForecast, QuantilePath, Skill, Why
 from models.base import LEVELS, Forecaster
+from models.checks import yield_checks as yield_model_checks
 from telemetry.catalogue import METRICS, Metric
 from telemetry.clock import Clock, VirtualClock
 from telemetry.errors import (
@@ -49,6 +53,7 @@ __all__ = [
     "Clock",
     "ClusterSnapshot",
     "Collector",
+    "CollectorStage",
     "ConfigError",
     "Context",
     "Effect",
@@ -91,5 +96,7 @@ __all__ = [
     "Window",
     "validate_batch",
     "yield_backend_checks",
+    "yield_collector_checks",
+    "yield_model_checks",
     "yield_rule_checks",
 ]
