@@ -22,6 +22,8 @@ _STEP = np.arange(N_BINS)
 KERNEL: Floats = np.exp(-0.5 * (_STEP[:, None] - _STEP[None]) ** 2)
 KERNEL /= KERNEL.sum(axis=1, keepdims=True)
 """(n_bins, n_bins) what one duration says about its neighbours: a bell one bin (a quarter octave) wide."""
+PLATEAU = 0.005
+"""Share of the greatest chance that may be given up to lie nearer to the median."""
 _REACH: Floats = np.exp2(np.arange(0, OCTAVES, 0.125))
 """Candidates for a remaining time, seconds."""
 
@@ -71,10 +73,10 @@ def likeliest_remaining(cdf: Floats, age_s: float = 0.0) -> float:
     mass = np.zeros(_REACH.size)
     for factor in (2.0**0.9, 2.0**1.1):
         mass += chance_below(cdf, age_s + factor * _REACH) - chance_below(cdf, age_s + _REACH / factor)
-    best = float(mass.max())
-    # Where several are as good, the middle one: a plateau has no better end.
-    near = np.flatnonzero(mass >= best - 1e-12)
-    return float(_REACH[near[near.size // 2]])
+    near = np.flatnonzero(mass >= (1.0 - PLATEAU) * float(mass.max()))
+    # Where many are nearly as good, a narrow distribution for one, the one nearest to the median.
+    middle = float(remaining_at(cdf, age_s, 0.5))
+    return float(_REACH[near[np.argmin(np.abs(np.log2(_REACH[near] / max(middle, 1.0))))]])
 
 
 def cut_at(histogram: Floats, limit_s: float | None) -> Floats:

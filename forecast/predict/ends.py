@@ -125,7 +125,8 @@ class EndsBook:
         self, record: JobRecord, at_s: float, age_s: float, cdf: Floats, levels: Floats, model: str
     ) -> RemainingTime:
         low_s, high_s = (float(v) for v in remaining_at(cdf, age_s, levels))
-        point_s = likeliest_remaining(cdf, age_s)
+        # A plan is met or missed: its end is the median, while among durations of history the likeliest factor counts.
+        point_s = likeliest_remaining(cdf, age_s) if model == "history" else float(remaining_at(cdf, age_s, 0.5))
         limit_s = None if record.end_limit_s is None else max(record.end_limit_s - at_s, 0.0)
         if limit_s is not None:
             low_s, point_s, high_s = (min(value, limit_s) for value in (low_s, point_s, high_s))
