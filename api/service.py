@@ -193,16 +193,15 @@ class Service(Board):
             for link in reply.links:
                 self._book.note_link(link)
 
-    def _topology(self, hosts: Collection[str] | None = None) -> Topology:
+    def _topology(self, hosts: Collection[str]) -> Topology:
         """The wiring as read, what pushed series add to it, and what the settings' sources tell."""
-        if hosts is None:
-            hosts = {node for frame in self.frames.values() for node in frame.job.nodes}
         pushed = (self._push.topology(),) if self._push else ()
         return self._wiring.merged((self._source.topology(), *pushed), self._beside.told_topology(), hosts)
 
     def snapshot(self) -> ClusterSnapshot:
-        """The cluster as the telemetry shows it."""
-        return ClusterSnapshot(self._clock.now(), tuple(frame.job for frame in self.frames.values()), self._topology())
+        """The cluster as the last round saw it; the wiring of a large one is not worked out while the loop waits."""
+        jobs = tuple(frame.job for frame in self.frames.values())
+        return ClusterSnapshot(self._clock.now(), jobs, self._wiring.last)
 
     # ---- Reads
 
