@@ -174,9 +174,9 @@ class Push:
             door.opened(now_s, received.taken)
         for finding in received.findings:
             door.note(finding.problem, finding.detail, finding.count)
-        faults = received.faults
+        faults = list(received.faults)
         if received.over_limit:
-            *faults, beyond = faults
+            beyond = faults.pop()
             door.note(Problem.PARTIAL, beyond, received.over_limit)
         for fault in faults:
             door.note(Problem.MALFORMED_LINE, fault, max(1, received.invalid // len(faults)))
