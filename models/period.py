@@ -176,20 +176,25 @@ def verdict(evidence: Evidence, step_s: float) -> tuple[Status, str]:
     faster = f"sample faster: {LEAST_SAMPLES:.0f} samples a period are needed"
     if e.points < LEAST_SAMPLES:
         return "too_coarse", f"{seen}, in only {e.points:.1f} samples each time; {faster}"
-    if e.unresolved:
-        return "too_coarse", f"{seen}, and half of that nearly as well; {faster}"
-    if e.power_swings:
-        return (
-            "too_coarse",
-            f"{seen}, but power, which is an average over about a second, swings from sample to sample; {faster}",
-        )
     if e.proof < 1.0:
         return "too_coarse", f"{seen}, but an alias of something faster could swing as much; {faster}"
-    if e.resolved_share < VOTE_SHARE:
-        return "too_coarse", f"{seen}, but neighbouring samples do not resemble each other, as in an alias; {faster}"
+    doubt = None if e.counted else _doubt(e)
+    if doubt is not None:
+        return "too_coarse", f"{seen}{doubt}; {faster}"
     if e.cycles * CYCLE_SLACK < LEAST_CYCLES:
         return "too_short", f"{seen}, but the window holds only {e.cycles:.1f} periods of {LEAST_CYCLES:.0f} needed"
     return "found", f"{seen} over {e.cycles:.1f} periods"
+
+
+def _doubt(e: Evidence) -> str | None:
+    """What speaks against a period that only gauges show: their means may be over less than a sample."""
+    if e.unresolved:
+        return ", and half of that nearly as well"
+    if e.power_swings:
+        return ", but power, which is an average over about a second, swings from sample to sample"
+    if e.resolved_share < VOTE_SHARE:
+        return ", but neighbouring samples do not resemble each other, as in an alias"
+    return None
 
 
 def _halves_agree(e: Evidence) -> bool:

@@ -20,7 +20,7 @@ COUNTED = ("port_", "job_fabric_", "nccl_")
 may be far shorter than a sample."""
 COUNTED_MARGIN = 1.1
 """The bound is exact; a short window's mean is not."""
-GAUGE_MARGIN = 1.2
+GAUGE_MARGIN = 1.8
 POWER_MEAN_S = 1.0
 """A card's power is a mean over at most about this long."""
 SEGMENT_CYCLES = 4.0

@@ -56,9 +56,12 @@ class Best:
     row_score: Floats
 
 
-def best_of(fine: FineAcf, n: int) -> Best | None:
-    """The period that the rows of an autocorrelation over ``n`` points agree on best; None when nothing repeats."""
-    found = best_candidate(fine.pooled(), n)
+def best_of(fine: FineAcf, n: int, longest: float = np.inf) -> Best | None:
+    """The period up to ``longest`` points that the rows of an autocorrelation over ``n`` points agree on best.
+
+    None when nothing repeats.
+    """
+    found = best_candidate(fine.pooled(), n, longest)
     if found is None:
         return None
     candidate, unresolved = found
@@ -125,13 +128,13 @@ def _peak(acf: FineAcf, points: float, n: int) -> Floats | None:
     return np.asarray(comb_score(acf, near_periods(points, 0.02, 9, acf), n).max(axis=1))
 
 
-def best_candidate(pooled: FineAcf, n: int) -> tuple[float, bool] | None:
+def best_candidate(pooled: FineAcf, n: int, longest: float = np.inf) -> tuple[float, bool] | None:
     """The period in points that explains the pooled autocorrelation best, and whether half of it is too fast to see.
 
     The smallest fraction of the best period that explains nearly as much is taken instead, so that a multiple of the
     period never stands for it; a sub-burst inside an iteration explains less, since only some bursts resemble it.
     """
-    periods = candidate_grid(pooled.max_lag, SHORTEST_POINTS, LONGEST_SHARE * n)
+    periods = candidate_grid(pooled.max_lag, SHORTEST_POINTS, min(longest, LONGEST_SHARE * n))
     if periods.size < 3:
         return None
     score = comb_score(pooled, periods, n)[0]

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.period_acf import acf_batch
-from models.period_alias import proof
+from models.period_alias import is_counted, proof
 from models.period_best import (
     LEAST_CYCLES,
     LEAST_SAMPLES,
+    Best,
     Floats,
     best_of,
     near_periods,
@@ -26,6 +27,10 @@ __all__ = ["LEAST_CYCLES", "LEAST_SAMPLES", "MAX_LAG_SHARE", "Evidence", "gather
 
 MAX_LAG_SHARE = 0.625
 """Greatest lag as a share of the window; beyond it too few pairs are left."""
+LEAST_IN_CADENCE = 6.0
+"""Iterations between two checkpoints, at least."""
+STRONG_TRAFFIC = 1.5
+"""Times the threshold that the network's own repeat has to reach."""
 SWING = -0.2
 """Autocorrelation of power at lag 1, above that of bursts one sample wide, below which it swings from sample to sample."""
 
@@ -46,6 +51,7 @@ class Evidence:
         unresolved: half the period, below the resolution, explains the rows nearly as well.
         resolved_share: share of the agreeing rows in which neighbouring samples fit a period seen well enough.
         proof: how far the swings pass what an alias of something faster could show; above 1 it is none.
+        counted: counters were among the rows, which makes that sure.
         power_swings: most agreeing rows of power change from sample to sample more than a second's average could.
         row_points: (voters,) each row's own period near the best.
         row_score: (voters,) each row's score at the best period.
@@ -63,6 +69,7 @@ class Evidence:
     unresolved: bool
     resolved_share: float
     proof: float
+    counted: bool
     power_swings: bool
     row_points: Floats
     row_score: Floats
@@ -89,9 +96,11 @@ def gather(values: Floats, acf: NDArray[np.floating], metrics: Sequence[str], st
     # A device itself averages its power over about a second.
     smooth = np.array([name.endswith("_watts") for name in metrics])
     n = values.shape[1]
-    best = best_of(FineAcf.of(acf), n)
+    fine, counted = FineAcf.of(acf), is_counted(metrics)
+    best = best_of(fine, n)
     if best is None:
         return None
+    best = within_cadence(fine, n, counted, best)
     agree, points, row_score = best.agree, best.points, best.row_score
     half_score, half_points = halves(values[agree] if agree.any() else values, points)
     excess = next_lag_excess(acf, row_score, points)
@@ -108,11 +117,28 @@ def gather(values: Floats, acf: NDArray[np.floating], metrics: Sequence[str], st
         unresolved=best.unresolved,
         resolved_share=float(resolved(acf[who], row_score[who], points).mean()),
         proof=proof(values, points, metrics, step_s),
+        counted=bool(counted.any()),
         power_swings=swings(acf[agree], excess[agree], smooth[agree]),
         row_points=best.row_points,
         row_score=np.clip(row_score, 0.0, 1.0),
         agree=agree,
     )
+
+
+def within_cadence(fine: FineAcf, n: int, counted: NDArray[np.bool_], best: Best) -> Best:
+    """The iteration, where ``best`` is the cadence of checkpoints or evaluations, which come every so many iterations.
+
+    Each of them shifts the iterations that follow, so that the cadence repeats better than they do. The network tells it
+    from an iteration of many micro-batches: what it repeats many times in one cadence is the exchange of gradients.
+    """
+    if not counted.any() or best.points < LEAST_IN_CADENCE * LEAST_SAMPLES:
+        return best
+    traffic = fine.rows(counted)
+    own = best_of(traffic, n, best.points / LEAST_IN_CADENCE)
+    if own is None or own.points < LEAST_SAMPLES or own.score < STRONG_TRAFFIC * threshold(n / own.points):
+        return best
+    whole = best_of(fine, n, own.points * 1.05)
+    return whole if whole is not None and abs(whole.points / own.points - 1) <= 0.05 else best
 
 
 def halves(values: Floats, points: float) -> tuple[tuple[float, float], tuple[float, float]]:

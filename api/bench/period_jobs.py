@@ -142,9 +142,9 @@ def line_of(spec: JobSpec, random: np.random.Generator, span_s: float) -> Line:
     edge_s = np.concatenate([[0.0], np.cumsum([one[0] for one in spans])])
     level = np.array([_level(spec, phase, factor) for _, phase, factor in spans])
     start_s = edge_s[[one[0] for one in ends]]
-    plain = np.array([one[1] for one in ends])[:-1]
+    steady = np.array([one[1] for one in ends])[:-1]
     total = np.concatenate([np.zeros((1, level.shape[1])), np.cumsum(level * np.diff(edge_s)[:, None], axis=0)])
-    return Line(edge_s, level, total, start_s[1:][plain], np.diff(start_s)[plain])
+    return Line(edge_s, level, total, start_s[1:][steady], np.diff(start_s)[steady])
 
 
 def _micro_batches(phase: PhaseName, micro: int, dip: float) -> list[tuple[float, float]]:

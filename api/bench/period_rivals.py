@@ -59,7 +59,7 @@ def fft_peak(context: Context) -> float:
     # A line of a spectrum padded fourfold is about four bins wide on each side.
     if power[max(0, top - 4) : top + 5].sum() < LEAST_PEAK * power.sum():
         return NONE
-    return 4 * y.shape[1] / top * context.step_s
+    return float(4 * y.shape[1] / top * context.step_s)
 
 
 def acf_first_peak(context: Context) -> float:
@@ -85,7 +85,7 @@ def without_comb(context: Context) -> float:
     if acf[top] < LEAST_PEAK:
         return NONE
     bend = acf[top - 1] - 2 * acf[top] + acf[top + 1]
-    return (top + (0.5 * (acf[top - 1] - acf[top + 1]) / bend if bend < 0 else 0.0)) * context.step_s
+    return float(top + (0.5 * (acf[top - 1] - acf[top + 1]) / bend if bend < 0 else 0.0)) * context.step_s
 
 
 ESTIMATORS: dict[str, Estimator] = {

@@ -127,7 +127,7 @@ def _shape(random: np.random.Generator, kind: str, n: int) -> Floats:
     if kind in ("constant", "idle"):
         return np.full(n, random.uniform(0.2, 0.9))
     if kind == "ramp":
-        return np.linspace(*random.uniform(0.1, 0.9, 2), n)
+        return np.linspace(random.uniform(0.1, 0.9), random.uniform(0.1, 0.9), n)
     if kind == "burst":
         out = np.full(n, random.uniform(0.0, 0.3))
         start = int(random.integers(0, n - 4))
@@ -140,7 +140,7 @@ def _shape(random: np.random.Generator, kind: str, n: int) -> Floats:
         return out
     if kind == "switching":
         chance_of_change = random.uniform(0.02, 0.3)
-        return 0.1 + 0.7 * (np.cumsum(random.random(n) < chance_of_change) % 2)
+        return np.asarray(0.1 + 0.7 * (np.cumsum(random.random(n) < chance_of_change) % 2))
     if kind == "requests":
         arrivals = random.poisson(random.uniform(0.05, 1.0), n).astype(float)
         decay = np.exp(-np.arange(60) / random.uniform(1.0, 15.0))
@@ -158,4 +158,4 @@ def _wander(random: np.random.Generator, memory: float, n: int) -> Floats:
         last = memory * last + step
         out[k] = last
     low, high = float(out.min()), float(out.max())
-    return 0.1 + 0.8 * (out - low) / max(high - low, 1e-9)
+    return np.asarray(0.1 + 0.8 * (out - low) / max(high - low, 1e-9))

@@ -15,6 +15,8 @@ BENCHMARKS: dict[str, str] = {
     "failslow": "how soon a job that becomes a tenth slower is called, and how often nothing was",
     "forecast": "accuracy of every model on recorded telemetry (or, without --data, on seeded simulated jobs)",
     "ingest": "samples per CPU second from page to store, beside prometheus_client, and 10,000 GPUs read over HTTP",
+    "period": "the iteration period of simulated and recorded jobs, and false ones where none can be told",
+    "speed": "CPU time to look through 200,000 series for periods",
     "store": "samples appended per CPU second, read times, bytes a sample in cold files; what kills and full disks cost",
 }
 """Benchmark -> what it measures. Each lives in ``api.bench.<name>`` with ``run(data, *, progress, quick)``."""

@@ -15,15 +15,16 @@ from forecast.predict.types import Absence, Period, Why
 
 IDLE_RATIO = 0.02
 """A device whose activity never passes 2 % is doing nothing worth forecasting."""
-STRETCH_PERIODS = 5
-"""A shorter stretch is asked where it holds this many periods: four for the detector, one for the seam."""
-RECENT_PERIODS = 16
+RECENT_PERIODS = 32
 """So many turns tell a period to about 1 %; more would only make it older."""
-LEAST_STRETCH = 48
+LEAST_STRETCH = 32
 """Points below which a stretch is not asked."""
-SAME_PACE_RATIO = 0.025
-"""A job's pace wanders by this much while nothing has changed: the mean iteration of a recorded FSDP run is 3.59 s in
-its first steady minute and 3.46 s in its third. Within it the longer stretch is the better estimate."""
+SHORTER = ((8, 0.05), (5, 0.08))
+"""Stretches of so many turns are asked for another pace: four for the detector, and one for the seam in the shortest. A
+pace this near is the same one: it wanders while nothing has changed (the mean iteration of a recorded FSDP run is 3.59 s
+in its first steady minute and 3.46 s in its third), and few turns tell it less well."""
+CLEAR_SCORE = 0.5
+"""A part of a window that has no rhythm as a whole needs this score: several parts are tried, and chance may favour one."""
 ACTIVITY = (
     "gpu_tensor_active_ratio",
     "gpu_sm_active_ratio",
@@ -85,29 +86,36 @@ def job_rhythm(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
 def telemetry_rhythm(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
     """The period over the longest newest stretch of the window that has one pace.
 
-    The whole window is asked first, narrowed to its newest ``RECENT_PERIODS`` where it is longer; then the newest
-    half, quarter and eighth of that. A window that starts before the job
-    was under way has no rhythm as a whole, while its newest part has; a job whose pace changed shows its old pace, or
-    a blend, until the new one fills the window. A shorter stretch is believed where the longer one has no period, or
-    where the two differ by more than the shorter one is unsure.
+    The whole window is asked first, narrowed to its newest ``RECENT_PERIODS`` where it is longer; then its newest few
+    turns. A job whose pace changed shows its old pace, or a blend, until the new one fills the window. A shorter stretch
+    is believed where it differs from the longer one by more than it is unsure itself.
     """
-    chosen = _recent(frame, models, min_points)
-    if isinstance(chosen.period, Absence) and chosen.period.why not in _WORTH_A_CLOSER_LOOK:
-        return chosen
-    n_points = chosen.points
+    recent = _recent(frame, models, min_points)
+    if isinstance(recent.period, Absence):
+        return _newest_part(frame, models, min_points, recent)
+    chosen, longer = recent, recent.period
+    for turns, pace_ratio in SHORTER:
+        points = int(np.ceil(turns * longer.period_s / frame.devices.step_s))
+        if not LEAST_STRETCH <= points < recent.points:
+            continue
+        newest = job_period(_newest(frame, points), models, min_points)
+        if isinstance(newest, Period) and not _same_pace(longer, newest, pace_ratio):
+            chosen, longer = Rhythm(newest, points), newest
+    return chosen
+
+
+def _newest_part(frame: JobFrame, models: RoomModels, min_points: int, whole: Rhythm) -> Rhythm:
+    """The rhythm of the newest half, quarter or eighth of a window that has none as a whole: the job may have begun in it."""
+    if isinstance(whole.period, Absence) and whole.period.why not in _WORTH_A_CLOSER_LOOK:
+        return whole
     for share in (2, 4, 8):
-        points = n_points // share
-        if points < LEAST_STRETCH or _too_few_turns(chosen.period, points * frame.devices.step_s):
+        points = whole.points // share
+        if points < LEAST_STRETCH:
             break
         newest = job_period(_newest(frame, points), models, min_points)
-        if isinstance(newest, Absence):
-            if isinstance(chosen.period, Period):
-                break
-            continue
-        if isinstance(chosen.period, Period) and _same_pace(chosen.period, newest):
-            break
-        chosen = Rhythm(newest, points)
-    return chosen
+        if isinstance(newest, Period) and newest.score >= CLEAR_SCORE:
+            return Rhythm(newest, points)
+    return whole
 
 
 def _recent(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
@@ -123,12 +131,7 @@ def _recent(frame: JobFrame, models: RoomModels, min_points: int) -> Rhythm:
     return whole if isinstance(recent, Absence) else Rhythm(recent, points)
 
 
-def _too_few_turns(period: Period | Absence, span_s: float) -> bool:
-    """Whether a stretch is too short to tell another pace from this one."""
-    return isinstance(period, Period) and span_s < STRETCH_PERIODS * period.period_s
-
-
-def _same_pace(longer: Period, newest: Period) -> bool:
+def _same_pace(longer: Period, newest: Period, pace_ratio: float) -> bool:
     """Whether the newest stretch goes on as the longer one, as far as it can tell.
 
     A window over two paces shows their blend with a wide interval; half of a steady window is the less sure one.
@@ -136,7 +139,7 @@ def _same_pace(longer: Period, newest: Period) -> bool:
     apart_s = abs(longer.period_s - newest.period_s)
     width_s, newest_width_s = longer.high_s - longer.low_s, newest.high_s - newest.low_s
     blended = width_s > 0.02 * longer.period_s and newest_width_s < 0.5 * width_s
-    return not blended and apart_s <= max(SAME_PACE_RATIO * longer.period_s, newest_width_s / 2)
+    return not blended and apart_s <= max(pace_ratio * longer.period_s, newest_width_s / 2)
 
 
 def _newest(frame: JobFrame, n_points: int) -> JobFrame:
