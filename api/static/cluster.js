@@ -61,7 +61,7 @@ function leaves(wiring) {
     under.set(path, [...(under.get(path) ?? []), host.id]);
   }
   return [...under].sort(([a], [b]) => a.localeCompare(b)).map(([path, hosts]) => {
-    const cables = wiring.links.filter((link) => link.tier !== "nic" && path.startsWith(`${link.a} ›`) && link.b && !hosts.includes(link.b));
+    const cables = wiring.links.filter((link) => link.tier !== "nic" && link.a === path.split(" › ")[0] && link.b && !hosts.includes(link.b));
     const speed = cables.reduce((sum, link) => sum + (link.capacity_bytes_per_s ?? NaN), 0);
     const up = cables.length ? `${cables.length} uplink${cables.length > 1 ? "s" : ""}${Number.isFinite(speed) ? `, ${quantity(speed, "bytes per second")}` : ", speed unknown"}` : "";
     return el("li", {}, el("b", { text: path }), el("span", { text: named(hosts) }), up && el("small", { text: up }));
