@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from api.bench.datasets import digest_of
+from api.bench.duration_queue import kind, queue_rows
 from api.bench.duration_rules import AGE_TASKS, INTERVAL, PLAIN_RULES, Answers, Jobs, lightgbm_rule
 from api.bench.result import BenchResult, Row
 from models.duration_bins import cumulated, likeliest_remaining, remaining_at
@@ -75,6 +76,8 @@ def run(data: Path | None, progress: Progress | None = None, *, quick: bool = Fa
         if rule != "lightgbm":
             rows += _score(name, rule, jobs, answers, first, cpu_ms)
         rows += _score(f"{name}-unseen", rule, jobs, answers, unseen, cpu_ms)
+    say(f"{name}-queue: replays of a simulated queue of these jobs")
+    rows += queue_rows(name, jobs, unseen, 15 if quick else 60)
     notes.append(f"{name}: {jobs.n} jobs replayed, the last {jobs.n - first} scored, {jobs.n - unseen} of them unseen")
     return BenchResult("duration", digest, tuple(rows), tuple(notes))
 
@@ -130,7 +133,7 @@ def served(jobs: Jobs, first: int) -> Answers:
         at_s = float(jobs.submit_s[i])
         while due and due[0][0] <= at_s:
             _happen(model, jobs, answers, heapq.heappop(due))
-        histogram = model.learn_start(i, at_s, _keys(jobs, i))
+        histogram = model.learn_start(i, at_s, kind(jobs, i))
         if i >= first:
             _answer(answers, 0, i, model, cumulated(histogram))
             for task, age_s in enumerate(AGE_TASKS):
@@ -142,18 +145,13 @@ def served(jobs: Jobs, first: int) -> Answers:
     return answers
 
 
-def _keys(jobs: Jobs, i: int) -> tuple[object, ...]:
-    size, group = int(jobs.gpu_count[i]), int(jobs.group[i])
-    return ((), size, group, (group, size))
-
-
 def _happen(model: DurationMixture, jobs: Jobs, answers: Answers, what: tuple[float, int, int]) -> None:
     """A job ends (task 0), or is asked about while it runs."""
     at_s, task, job = what
     if task == 0:
         model.learn_end(job, at_s)
     else:
-        _answer(answers, task, job, model, cumulated(model.histogram(_keys(jobs, job), at_s, job)))
+        _answer(answers, task, job, model, cumulated(model.histogram(kind(jobs, job), at_s, job)))
 
 
 def _answer(answers: Answers, task: int, job: int, model: DurationMixture, cdf: Floats) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,9 @@ LONGEST_GAP_S = 900.0
 MASS_END = 5
 """Jobs that vanish at once, with none left, from which on the list is doubted instead of the jobs."""
 INTERVAL = (0.1, 0.9)
+TOGETHER = 0.4
+"""Correlation of the drawn ends of two jobs."""
+_NORMAL = NormalDist()
 _USER_WAY, _SIBLING_WAYS, _WAYS = 4, (3, 5, 6), 7
 
 
@@ -141,9 +145,15 @@ class EndsBook:
 
 
 def sample_remaining(histogram: Floats, age_s: float, draws: int, seed: int) -> Floats:
-    """(draws,) remaining times of a job of that age, seconds, drawn evenly over its distribution in random order."""
-    random = np.random.default_rng(seed)
-    place = (random.permutation(draws) + random.random(draws)) / draws
+    """(draws,) remaining times of a job of that age, seconds.
+
+    Draw ``k`` of every job leans the same way (a Gaussian copula with correlation ``TOGETHER``): jobs that run at one
+    time are often alike, and their errors do not average out.
+    """
+    own = np.random.default_rng(seed).standard_normal(draws)
+    shared = np.random.default_rng(draws).permutation([_NORMAL.inv_cdf((k + 0.5) / draws) for k in range(draws)])
+    mixed = np.sqrt(TOGETHER) * shared + np.sqrt(1.0 - TOGETHER) * own
+    place = np.array([_NORMAL.cdf(value) for value in mixed])
     cdf = cumulated(histogram)
     before = float(chance_below(cdf, age_s)) if age_s > 0 else 0.0
     result: Floats = np.maximum(durations_at(cdf, before + place * (1.0 - before)) - age_s, 1.0)
