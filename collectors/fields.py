@@ -16,7 +16,17 @@ from collectors.nccl.inspector_text import TextfileAges
 from collectors.page_plan import PagePlan, plan_page
 from collectors.quality import PROBLEM_OF, judge
 from telemetry.catalogue import ACTIVE_PORT_STATE
-from telemetry.samples import CodeArray, Finding, FloatArray, Problem, Reason, SampleBatch, Sighting
+from telemetry.samples import (
+    CodeArray,
+    Finding,
+    FloatArray,
+    IntArray,
+    Problem,
+    Reason,
+    SampleBatch,
+    Sighting,
+    SightingsAt,
+)
 
 _MOST_NAMES_KEPT = 10_000
 
@@ -45,6 +55,7 @@ class FieldMapper:
         self._textfiles = TextfileAges(source)
         self._layout: Layout | None = None
         self._plan: PagePlan | None = None
+        self._owners: _Owners | None = None
         self._first_printed: FloatArray | None = None
         self._restarted = True
         self._unknown: set[str] = set()
@@ -55,7 +66,7 @@ class FieldMapper:
 
     def batch(self, page: ParsedPage, received_s: float) -> SampleBatch:
         """The page's samples; those without a timestamp of their own are stamped ``received_s``."""
-        plan, findings = self._plan_of(page)
+        plan, owners, findings = self._plan_of(page)
         findings += [Finding(problem, self._source, text, count) for problem, text, count in page.notes]
         printed = page.value[plan.rows]
         value, reason = judge(printed, plan.limits)
@@ -74,24 +85,29 @@ class FieldMapper:
             kept = ~page.unreadable[plan.rows]
             value, reason, at_s, series = value[kept], reason[kept], at_s[kept], series[kept]
         seen_s = received_s if page.at_s is None or not at_s.size else float(at_s.max())
+        sightings, lost = owners.seen(value, series, seen_s)
+        if lost:
+            text = "busy GPUs without an owner in their labels"
+            findings.append(Finding(Problem.OWNER_UNKNOWN, self._source, text, lost))
         return SampleBatch(
             keys=keys,
             series=series,
             at_s=at_s,
             value=value,
             reason=reason,
-            sightings=_sightings(plan, value, series, seen_s, findings, self._source),
+            sightings=sightings,
             findings=tuple(findings),
             source=self._source,
             received_s=received_s,
         )
 
-    def _plan_of(self, page: ParsedPage) -> tuple[PagePlan, list[Finding]]:
-        """The plan of the page's layout, and what is to be told about a layout seen for the first time."""
-        if self._plan is not None and page.layout is self._layout:
-            return self._plan, list(self._plan.findings)
+    def _plan_of(self, page: ParsedPage) -> tuple[PagePlan, _Owners, list[Finding]]:
+        """The plan of the page's layout, its owners, and what is to be told about a layout seen for the first time."""
+        if self._plan is not None and self._owners is not None and page.layout is self._layout:
+            return self._plan, self._owners, list(self._plan.findings)
         plan = plan_page(page.layout, self._source, self._place, self._rules, self._plan, self._custom)
-        self._layout, self._plan = page.layout, plan
+        owners = _Owners(plan)
+        self._layout, self._plan, self._owners = page.layout, plan, owners
         findings = list(plan.findings)
         fresh = [name for name in plan.unknown if name not in self._unknown]
         if fresh and len(self._unknown) < _MOST_NAMES_KEPT:
@@ -99,7 +115,7 @@ class FieldMapper:
             shown = ", ".join(fresh[:5]) + (", ..." if len(fresh) > 5 else "")
             text = f"not in the catalogue, left out: {shown}"
             findings.append(Finding(Problem.UNKNOWN_METRIC, self._source, text, len(fresh)))
-        return plan, findings
+        return plan, owners, findings
 
     def _mark_first_readings(self, plan: PagePlan, page: ParsedPage, printed: FloatArray, reason: CodeArray) -> None:
         """A zero on the first page means "no earlier reading" until the page's numbers move."""
@@ -149,7 +165,7 @@ def _mark_not_measured(plan: PagePlan, page: ParsedPage, printed: FloatArray, re
 
 def _add_parts(
     plan: PagePlan, value: FloatArray, reason: CodeArray, at_s: FloatArray
-) -> tuple[FloatArray, CodeArray, FloatArray, np.ndarray[tuple[int], np.dtype[np.int32]]]:
+) -> tuple[FloatArray, CodeArray, FloatArray, IntArray]:
     """One row per key: window counts of several kinds are added; every other key has one row already."""
     n = len(plan.keys)
     total, why, when = np.zeros(n), np.zeros(n, np.uint8), np.zeros(n)
@@ -160,23 +176,25 @@ def _add_parts(
     return total, why, when, np.arange(n, dtype=np.int32)
 
 
-def _sightings(
-    plan: PagePlan,
-    value: FloatArray,
-    series: np.ndarray[tuple[int], np.dtype[np.int32]],
-    at_s: float,
-    findings: list[Finding],
-    source: str,
-) -> tuple[Sighting, ...]:
-    seen = [Sighting(o.gpu, at_s, o.job, o.workload, True, o.sharers) for o in plan.owned]
-    lost = 0
-    if plan.ownerless:
-        by_key = np.full(len(plan.keys), np.nan)
-        by_key[series] = value
-        for gpu, keys in plan.ownerless:
-            busy = bool((by_key[keys] > BUSY_RATIO).any())
-            lost += busy
-            seen.append(Sighting(gpu, at_s, None, "", not busy, 0))
-    if lost:
-        findings.append(Finding(Problem.OWNER_UNKNOWN, source, "busy GPUs without an owner in their labels", lost))
-    return tuple(seen)
+class _Owners:
+    """Who has the devices of one layout; the same tuple object while that stays as it is."""
+
+    def __init__(self, plan: PagePlan) -> None:
+        self._owned = tuple(Sighting(o.gpu, 0.0, o.job, o.workload, True, o.sharers) for o in plan.owned)
+        self._ownerless = plan.ownerless
+        self._n_keys = len(plan.keys)
+        self._busy: tuple[bool, ...] = ()
+        self._base = self._owned
+
+    def seen(self, value: FloatArray, series: IntArray, at_s: float) -> tuple[SightingsAt, int]:
+        """What a page of the layout tells, and how many of its devices are busy without an owner."""
+        if self._ownerless:
+            by_key = np.full(self._n_keys, np.nan)
+            by_key[series] = value
+            over = by_key > BUSY_RATIO
+            busy = tuple(bool(over[keys].any()) for _, keys in self._ownerless)
+            if busy != self._busy:
+                self._busy = busy
+                idle = ((gpu, not works) for (gpu, _), works in zip(self._ownerless, busy, strict=True))
+                self._base = self._owned + tuple(Sighting(gpu, 0.0, None, "", known, 0) for gpu, known in idle)
+        return SightingsAt(self._base, at_s), sum(self._busy)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from collectors.base import Collector
@@ -16,7 +16,7 @@ from collectors.scrape import ExporterCollector
 from collectors.status import TargetStatus
 from collectors.wiring import TellsWiring, build_topology
 from telemetry.clock import Clock
-from telemetry.samples import Problem, SampleBatch, Window
+from telemetry.samples import Problem, SampleBatch, Sighting, SightingsAt, Window
 from telemetry.topology import Topology
 
 OnBatch = Callable[[SampleBatch], Awaitable[None]]
@@ -53,6 +53,7 @@ class _Target:
     details: dict[str, str] = field(default_factory=dict)
     last_error: str = ""
     nodes: frozenset[str] = frozenset()
+    seen: Sequence[Sighting] = ()
     resume: asyncio.Future[None] | None = None
 
     def note(self, batch: SampleBatch) -> None:
@@ -60,8 +61,10 @@ class _Target:
             self.findings[finding.problem.value] += finding.count
             self.details[finding.problem.value] = finding.detail
         fatal = next((f for f in batch.findings if f.problem in _FATAL), None)
-        if batch.sightings:
-            self.nodes = frozenset(sighting.gpu.node for sighting in batch.sightings)
+        seen = batch.sightings.base if isinstance(batch.sightings, SightingsAt) else batch.sightings
+        if seen and seen is not self.seen:
+            self.seen = seen
+            self.nodes = frozenset(sighting.gpu.node for sighting in seen)
         self.up = len(batch) > 0 or fatal is None
         if self.up:
             self.last_ok_s, self.last_error = batch.received_s, ""

@@ -12,10 +12,11 @@ from features.store.allocations import AllocationBook
 from features.store.base import Series
 from telemetry.ids import SeriesKey
 from telemetry.jobs import Allocation
-from telemetry.samples import SampleBatch, Sighting, validate_batch
+from telemetry.samples import SampleBatch, Sighting, SightingsAt, validate_batch
 
 EVICT_EVERY = 256
-"""Appends between two looks for layouts that fell out of the window."""
+"""Least number of appends between two looks for layouts that fell out of the window; a look costs as much as there are
+layouts, so with more of them than this it waits for one append of each."""
 
 
 class Ring:
@@ -39,6 +40,7 @@ class Ring:
         self._book = AllocationBook()
         self._seen_s = -np.inf
         self._appends = 0
+        self._look_at = EVICT_EVERY
         self._lock = threading.Lock()
 
     def append(self, batch: SampleBatch) -> None:
@@ -52,13 +54,15 @@ class Ring:
             if len(batch):
                 self._block(batch).append(batch, self._appends)
             self._note(batch.sightings)
-            if self._appends % EVICT_EVERY == 0:
+            if self._appends >= self._look_at:
+                self._look_at = self._appends + max(EVICT_EVERY, len(self._blocks))
                 self._evict()
 
     def _note(self, sightings: Sequence[Sighting]) -> None:
         if sightings:
             self._book.add(sightings)
-            self._seen_s = max(self._seen_s, max(sighting.at_s for sighting in sightings))
+            newest_s = sightings.at_s if isinstance(sightings, SightingsAt) else max(s.at_s for s in sightings)
+            self._seen_s = max(self._seen_s, newest_s)
 
     def _block(self, batch: SampleBatch) -> Block:
         known = self._by_identity.get(id(batch.keys))

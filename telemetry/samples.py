@@ -5,9 +5,10 @@ A missing value is NaN and carries a ``Reason``; it is never 0. Nothing that lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +115,39 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SightingsAt(Sequence[Sighting]):
+    """The same sightings at another moment, made only where somebody looks at them.
+
+    Args:
+        base: what was seen. A source that sees the same again hands over the same tuple object, so that whoever folds
+            sightings may tell by identity that nothing changed.
+        at_s: when, Unix seconds; it stands for the times in ``base``.
+    """
+
+    base: tuple[Sighting, ...]
+    at_s: float
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    @overload
+    def __getitem__(self, place: int) -> Sighting: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Sighting, ...]: ...
+    def __getitem__(self, place: int | slice) -> Sighting | tuple[Sighting, ...]:
+        return tuple(self)[place]
+
+    def __iter__(self) -> Iterator[Sighting]:
+        return (Sighting(s.gpu, self.at_s, s.job, s.workload, s.known, s.sharers) for s in self.base)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, tuple | SightingsAt) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SampleBatch:
     """What one collection gave: samples as columns, owners seen, and what was wrong.
 
@@ -135,7 +169,7 @@ class SampleBatch:
     at_s: FloatArray
     value: FloatArray
     reason: CodeArray
-    sightings: tuple[Sighting, ...] = ()
+    sightings: Sequence[Sighting] = ()
     findings: tuple[Finding, ...] = ()
     source: str = ""
     received_s: float = 0.0

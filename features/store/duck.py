@@ -147,13 +147,13 @@ class DuckStore:
             StoreError: the store cannot be written; nothing of this call is then stored.
         """
         filled = [batch for batch in batches if len(batch)]
-        sightings = [sighting for batch in batches for sighting in batch.sightings]
+        sightings = [batch.sightings for batch in batches if len(batch.sightings)]
         with self._lock:
             self._mend()  # first: it loads the series anew, and the lines below count on them
             first_new = len(self._ids)
             try:
                 ids = [self._ids.of(batch) for batch in filled]
-                keep = self._book.add(sightings)
+                keep = self._book.add_all(sightings)
                 written = self._write(filled, ids, first_new, keep)
             except BaseException:
                 self._forget_from(first_new, bool(sightings))
