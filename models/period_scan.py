@@ -15,7 +15,9 @@ SHORTEST_POINTS = 4.0
 LONGEST_SHARE = 0.25
 LEAST_PEAK = 0.35
 """Autocorrelation that a peak and its double need."""
-EARLIER_SHARE = 0.8
+LEAST_DIP = 0.1
+"""Half a period away a series resembles itself this much less; what only drifts has no such dip."""
+EARLIER_SHARE = 0.65
 """The first peak this near to the highest is the period; later ones are its multiples."""
 
 
@@ -91,8 +93,14 @@ def _first_peak(acf: NDArray[np.float32], last: int) -> tuple[NDArray[np.float32
     before, here, after = acf[rows, lag - 1], acf[rows, lag], acf[rows, lag + 1]
     bend = before - 2 * here + after
     place = lag + np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, 1.0), 0.0)
-    double = np.rint(2 * place).astype(np.intp)
-    near = np.maximum.reduce([acf[rows, np.clip(double + k, 0, 2 * last + 1)] for k in (-1, 0, 1)])
-    good = (here >= LEAST_PEAK) & (near >= LEAST_PEAK)
-    found = np.where(good, place, np.nan).astype(np.float32)
+    around = np.clip(np.rint(2 * place).astype(np.intp)[:, None] + np.arange(-2, 3), 0, 2 * last + 1)
+    near = acf[rows[:, None], around]
+    second = 1 + near[:, 1:4].argmax(axis=1)
+    left, tip, right = near[rows, second - 1], near[rows, second], near[rows, second + 1]
+    turn = left - 2 * tip + right
+    double = around[rows, second] + np.where(turn < 0, 0.5 * (left - right) / np.where(turn < 0, turn, 1.0), 0.0)
+    dip = acf[rows, lag // 2]
+    good = (top > 0) & (here >= LEAST_PEAK) & (tip >= LEAST_PEAK) & (dip <= here - LEAST_DIP)
+    # The double says twice as finely where the peak lies.
+    found = np.where(good, double / 2, np.nan).astype(np.float32)
     return found, np.where(good, here, 0.0).astype(np.float32)
