@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 BENCHMARKS: dict[str, str] = {
+    "congestion": "hot samples, lulls and overload of switch ports before they come, beside everything simpler",
     "prior": "throughput a GPU of published training runs, foreseen from their description: unseen systems and workloads",
     "demand": "GPUs and nodes in use ten minutes to a day ahead, beside persistence",
     "duration": "how long recorded jobs last, forecast at their start and while they run, without leaks",

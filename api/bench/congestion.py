@@ -1,0 +1,146 @@
+"""Congestion before it hits: hot samples, lulls and overload on ports, beside everything simpler.
+
+An origin is the end of a 5 s bin, from 315 s on. Time is cut 60/10/30: the first part teaches, the middle part chooses
+each model's threshold, the last part is scored; no bin a forecast speaks of lies in another part than its origin. Asked
+are the ports with an event in the training part, where every bin concerned is valid. ``lull-unseen`` knows the last five
+minutes of a port only, and its models learn from ports of other jobs (ports grouped by correlated traffic).
+
+``AP`` average precision, ``F1`` at the threshold of the middle part, ``brier_skill`` against the port's climatology,
+``precision_at_recall_85`` the best precision at a recall of .85 or more, ``median_lead_s`` from the first alarm to the
+start of the bin with the hot sample, a missed onset counting 0. The 95 % intervals draw ports with replacement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from api.bench.congestion_data import Fabric, read_fabric, simulated_fabric
+from api.bench.congestion_rivals import climatology, rivals
+from api.bench.congestion_scores import Scored, best_threshold, figures, leads_s
+from api.bench.congestion_served import collect, trained
+from api.bench.congestion_tasks import REGULAR, Task, own_period, tasks
+from api.bench.datasets import ROCE_FILE, digest_of
+from api.bench.result import BenchResult, Row
+from models.metrics import bootstrap_interval
+
+Floats = NDArray[np.float64]
+Progress = Callable[[str], None]
+TASKS: dict[str, str] = {
+    "onset": "first hot sample of a quiet port within 30 s",
+    "peak": "a hot sample in the next bin",
+    "lull": "low traffic 5, 30, 60 and 300 s ahead, of known and unknown jobs",
+    "mean-use": "mean use of half the capacity in the next bin",
+}
+"""Start of a task's name -> what is asked; ``--task`` runs those only."""
+NAN = float("nan")
+
+
+def run(
+    data: Path | None,
+    progress: Progress | None = None,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    task: str = "",
+    part: str = "scored",
+) -> BenchResult:
+    """Score every model on every question.
+
+    Args:
+        data: folder laid out as the recorded data; None for a seeded simulated fabric.
+        progress: told what is being done and what is left out.
+        quick: every eighth port only.
+        seed: of the simulation and of training.
+        task: run the tasks whose name starts with this.
+        part: which part of time is scored; ``middle`` while models are being chosen.
+    """
+    say = progress or (lambda _: None)
+    notes: list[str] = []
+    rows: list[Row] = []
+    if data is None:
+        fabric, digest = simulated_fabric(seed), hashlib.sha256(f"simulated ports {seed}".encode()).hexdigest()
+    elif (data / ROCE_FILE).is_file():
+        fabric, digest = read_fabric(data), digest_of([data / ROCE_FILE])
+    else:
+        notes.append(f"left out: no {ROCE_FILE} in {data}")
+        say(notes[-1])
+        return BenchResult("congestion", digest_of([]), (), tuple(notes))
+    fabric = fabric.live()
+    if quick:
+        fabric = fabric.rows(np.arange(0, len(fabric.names), 8))
+    asked = []
+    for one in tasks(fabric):
+        if not one.name.startswith(task):
+            continue
+        if one.active.any():
+            asked.append(one)
+        else:
+            notes.append(f"{one.name} left out: no port shows the event in the training part")
+            say(notes[-1])
+    began = time.process_time()
+    examples = collect(fabric, asked, say)
+    cpu_s = time.process_time() - began
+    n_origins = fabric.n_bins - fabric.first_origin
+    for one in asked:
+        say(one.name)
+        answers = {**rivals(fabric, one), **trained(fabric, one, examples.pop(one.name), seed)}
+        rows += _scored(fabric, one, answers, part)
+    cost = 1000.0 * cpu_s / n_origins / max(len(fabric.names), 1)
+    rows.append(Row("features", "served", "cpu_ms", cost, NAN, NAN, n_origins))
+    notes.append(f"{len(fabric.names)} ports with traffic; {part} part")
+    return BenchResult("congestion", digest, tuple(rows), tuple(notes))
+
+
+def _scored(fabric: Fabric, task: Task, answers: dict[str, Floats], part: str) -> list[Row]:
+    """Rows of every model, and for peaks of regular traffic alone."""
+    rows: list[Row] = []
+    everything = task.active
+    parts = {task.name: everything}
+    if task.name == "peak":
+        height = own_period(fabric.traffic[:, fabric.first_origin : fabric.training_end])[1]
+        parts["peak-regular"] = everything & (height >= REGULAR)
+    for name, active in parts.items():
+        for model, chance in answers.items():
+            rows += _one(fabric, task, name, active, model, chance, part)
+    return rows
+
+
+def _one(
+    fabric: Fabric, task: Task, name: str, active: NDArray[np.bool_], model: str, chance: Floats, part: str
+) -> list[Row]:
+    middle, scored = (_asked(fabric, task, active, which) for which in ("middle", part))
+    if not scored[0].size:
+        return []
+    said = chance[scored]
+    threshold = 0.5
+    if model not in ("always_yes", "persistence", "seasonal_naive") and middle[0].size:
+        threshold = best_threshold(task.truth[middle], chance[middle])
+    base = climatology(fabric, task)[scored]
+    found = figures(Scored(task.truth[scored], said, base, scored[0], threshold))
+    n = int(scored[0].size)
+    rows = [Row(name, model, metric, *ends, n) for metric, ends in found.items() if metric != "base_rate"]
+    if model == "always_yes":
+        rows.append(Row(name, model, "base_rate", *found["base_rate"], n))
+    if task.name == "onset":
+        asked = np.zeros(task.truth.shape, np.bool_)
+        asked[scored] = True
+        lead, port = leads_s(chance > threshold, asked, task.state, task.horizon, fabric.step_s)
+        ends = bootstrap_interval(lead, lambda x: float(np.median(x)), blocks=port)
+        rows.append(Row(name, model, "median_lead_s", float(np.median(lead)) if lead.size else NAN, *ends, lead.size))
+    return rows
+
+
+def _asked(
+    fabric: Fabric, task: Task, active: NDArray[np.bool_], part: str
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Ports and bins at which the question is asked in a part."""
+    origins = fabric.origins(part, task.horizon)
+    known = np.isfinite(task.truth[:, origins]) & active[:, None]
+    row, place = np.nonzero(known)
+    return row, origins[place]

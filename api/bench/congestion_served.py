@@ -1,0 +1,129 @@
+"""The trained answers of ``bench congestion``: features of every origin once, then a model per task and part.
+
+``lightgbm`` sees a port's own past and its switch's; ``moments`` is the plain share of look-alike moments of the port's
+group that were followed by the event, without training; ``served`` is trained on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from api.bench.congestion_data import Fabric
+from api.bench.congestion_rivals import climatology
+from api.bench.congestion_tasks import LULL_SHARE, UNSEEN_S, Task
+from models.port_events import PortEvents
+from models.port_features import MOMENTS_COLUMN, PortView, event_features, port_view
+from models.port_groups import traffic_groups
+from telemetry.errors import NotFitted
+
+Floats = NDArray[np.float64]
+Progress = Callable[[str], None]
+FOLDS = 4
+EVERY = 3
+"""Of the training origins only each third is used, but for onsets, which are rare."""
+LEADS = (1, 6, 12, 60)
+
+
+@dataclass(slots=True)
+class Examples:
+    """Rows of one task: features and where they belong."""
+
+    plain: list[Floats] = field(default_factory=list)
+    whole: list[Floats] = field(default_factory=list)
+    moments: list[Floats] = field(default_factory=list)
+    row: list[NDArray[np.intp]] = field(default_factory=list)
+    column: list[NDArray[np.intp]] = field(default_factory=list)
+
+
+def collect(fabric: Fabric, asked: list[Task], say: Progress) -> dict[str, Examples]:
+    """Features of every task at every origin where it is asked; nothing looks past its origin."""
+    out = {task.name: Examples() for task in asked}
+    usual = {task.name: climatology(fabric, task) for task in asked}
+    past = fabric.past()
+    unseen = round(UNSEEN_S / fabric.step_s)
+    for origin in range(fabric.first_origin, fabric.n_bins):
+        due = [task for task in asked if _due(fabric, task, origin)]
+        if origin % 60 == 0:
+            say(f"features at bin {origin} of {fabric.n_bins}")
+        for points in {unseen if task.unseen else 0 for task in due}:
+            view = port_view(past.until(origin + 1, points or None), LEADS[:3] if points else LEADS)
+            for task in due:
+                if task.unseen == bool(points):
+                    _add(out[task.name], fabric, task, view, usual[task.name][:, origin], origin, points)
+    return out
+
+
+def _due(fabric: Fabric, task: Task, origin: int) -> bool:
+    if not np.isfinite(task.truth[task.active, origin]).any():
+        return False
+    if origin in fabric.origins("training", task.horizon):
+        return origin % EVERY == 0 or task.name == "onset"
+    return origin in fabric.origins("middle", task.horizon) or origin in fabric.origins("scored", task.horizon)
+
+
+def _add(to: Examples, fabric: Fabric, task: Task, view: PortView, usual: Floats, origin: int, points: int) -> None:
+    rows = np.flatnonzero(task.active & np.isfinite(task.truth[:, origin]))
+    first = origin + 1 - points if points else 0
+    state = task.state[:, first : origin + 1]
+    level = LULL_SHARE * np.nanmedian(
+        fabric.traffic[:, first if points else 0 : min(origin + 1, fabric.training_end)], axis=1
+    )
+    if points:
+        # What a lull is has to be told from the few minutes known.
+        level = LULL_SHARE * np.nanmedian(fabric.traffic[:, first : origin + 1], axis=1)
+        values = fabric.traffic[:, first : origin + 1]
+        state = np.where(np.isfinite(values), (values < level[:, None]).astype(np.float64), np.nan)
+    plain, more = event_features(view, state, task.leads, usual, level)
+    to.plain.append(plain[rows].astype(np.float32))
+    to.whole.append(np.hstack([plain, more])[rows].astype(np.float32))
+    to.moments.append(more[rows, MOMENTS_COLUMN])
+    to.row.append(rows)
+    to.column.append(np.full(rows.size, origin, np.intp))
+
+
+def trained(fabric: Fabric, task: Task, examples: Examples, seed: int) -> dict[str, Floats]:
+    """Model -> (n, t) chance, NaN where not asked."""
+    row, column = np.concatenate(examples.row), np.concatenate(examples.column)
+    truth = task.truth[row, column].astype(np.bool_)
+    out: dict[str, Floats] = {}
+    learning = np.isin(column, fabric.origins("training", task.horizon))
+    usual = climatology(fabric, task)[row, column]
+    share = np.concatenate(examples.moments)
+    out["moments"] = _grid(task, row, column, np.where(np.isfinite(share), share, usual))
+    for name, features in (("lightgbm", examples.plain), ("served", examples.whole)):
+        x = np.concatenate(features)
+        said = np.full(truth.size, np.nan)
+        for known, unknown in _folds(fabric, task, row):
+            model = PortEvents(seeds=(seed,))
+            try:
+                model.fit(x[learning & known], truth[learning & known])
+                said[~learning & unknown] = model.predict(x[~learning & unknown])
+            except NotFitted:
+                said[~learning & unknown] = usual[~learning & unknown]
+        out[name] = _grid(task, row, column, said)
+    return out
+
+
+def _folds(fabric: Fabric, task: Task, row: NDArray[np.intp]) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Which examples teach and which are asked: all for a known job; for a job never seen, other jobs teach."""
+    if not task.unseen:
+        everything = np.ones(row.size, np.bool_)
+        return [(everything, everything)]
+    group = traffic_groups(fabric.traffic[:, fabric.first_origin : fabric.training_end])
+    size = np.bincount(group)
+    load, fold = np.zeros(FOLDS), np.zeros(size.size, np.intp)
+    for g in np.argsort(-size, kind="stable"):
+        fold[g] = load.argmin()
+        load[fold[g]] += size[g]
+    mine = fold[group][row]
+    return [(mine != k, mine == k) for k in range(FOLDS)]
+
+
+def _grid(task: Task, row: NDArray[np.intp], column: NDArray[np.intp], said: Floats) -> Floats:
+    out = np.full(task.truth.shape, np.nan)
+    out[row, column] = said
+    return out
