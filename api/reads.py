@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from api.outlook import Outlook
 from collectors.nccl.standing import CommunicatorState
 from collectors.status import TargetStatus
 from collectors.topology.keeper import SourceState
@@ -181,6 +182,10 @@ class Reads(Protocol):
 
     def rosters(self) -> tuple[Roster, ...]:
         """What each scheduler listed last; empty where none is read, or none has answered yet."""
+        ...
+
+    def outlooks(self) -> dict[str, Outlook]:
+        """Scheduler -> what is foreseen of its jobs and GPUs; empty until its first list was taken in."""
         ...
 
     def wiring(self) -> WiringView:

@@ -16,6 +16,7 @@ from api.closer_look import look_closer
 from api.desk import AdviceDesk
 from api.forecast_worker import ForecastWorker
 from api.intake import Intake
+from api.outlook import Outlook, Outlooks
 from api.push import Push
 from api.readiness import missing_fields, reasons_not_ready
 from api.reads import AccuracyRow, AdviceRecord, Health, WiringView
@@ -100,6 +101,7 @@ class Service(Board):
         self._book = AccuracyBook()
         self._beside = beside or Beside()
         self._wiring = Wiring()
+        self._outlooks = Outlooks()
         self._counters: Counter[str] = Counter()
         self._advising = Advising(settings, self, desk, rules, clock, self._counters)
         self._problem = ""
@@ -151,6 +153,7 @@ class Service(Board):
             self._book.forget(str(gone))
         look_closer(self._source, request, reply, self._counters)
         self._score(request, reply)
+        await asyncio.to_thread(self._outlooks.update, self._beside.rosters(), now_s)
         await self._advising.advise(self.snapshot(), now_s)
 
     def _request(self, now_s: float) -> PredictRequest:
@@ -257,6 +260,10 @@ class Service(Board):
     def rosters(self) -> tuple[Roster, ...]:
         """What each scheduler listed last."""
         return self._beside.rosters()
+
+    def outlooks(self) -> dict[str, Outlook]:
+        """What is foreseen of each scheduler's jobs and GPUs."""
+        return self._outlooks.latest()
 
     def wiring(self) -> WiringView:
         """The wiring as the last round used it, and how its sources stand."""

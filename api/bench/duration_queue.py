@@ -2,8 +2,8 @@
 
 No public list at hand tells when its jobs waited, so arrivals and durations are recorded ones and the queue is simulated:
 one pool of GPUs, first come first served, and whatever fits behind starts too. The pool is what would be enough 97 % of
-the time if nothing waited; bursts of jobs wait. The replay is asked at evenly chosen submissions of jobs that
-had to wait, and knows only what had started and ended by then. Waits are compared after adding a minute to each.
+the time if nothing waited; bursts of jobs wait. The replay is asked, at most every half hour, when a job is
+submitted that has to wait, and knows only what had started and ended by then. Waits are compared after adding a minute to each.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ DRAWS = 20
 SLACK_S = 60.0
 USE_LEVEL = 0.97
 """Share of the time in which the pool would be large enough for all."""
+APART_S = 1800.0
+"""Between two moments of asking."""
 MOST_QUEUED = 150
 """Where more jobs wait the replay is not asked: it would cost seconds."""
 
@@ -103,7 +105,7 @@ def queue_rows(name: str, jobs: Jobs, first: int, asks: int) -> list[Row]:
     total = max(_pool_size(jobs), int(jobs.gpu_count.max()))
     model = DurationMixture(ways=4, sibling_ways=(2, 3), pool_way=2)
     cluster = _Cluster(jobs, total, total, [], {}, [], np.full(jobs.n, np.nan))
-    every = max(1, (jobs.n - first) // (4 * asks))
+    asked_s = -np.inf
     said: list[tuple[int, StartTime, float]] = []
     for i in range(jobs.n):
         at_s = float(jobs.submit_s[i])
@@ -111,7 +113,8 @@ def queue_rows(name: str, jobs: Jobs, first: int, asks: int) -> list[Row]:
         cluster.queue.append(i)
         cluster.start_what_fits(at_s, model)
         waits = np.isnan(cluster.started_s[i]) and len(cluster.queue) <= MOST_QUEUED
-        if i >= first and (i - first) % every == 0 and waits and len(said) < asks:
+        if i >= first and waits and at_s >= asked_s + APART_S and len(said) < asks:
+            asked_s = at_s
             answer = _ask(cluster, model, at_s, i)
             if answer is not None:
                 said.append((i, answer, cluster.last_wait_s))

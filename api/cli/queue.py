@@ -29,11 +29,25 @@ def _text(answer: dict[str, Any]) -> str:
     lines = [_scheduler(one) for one in answer["schedulers"]]
     if not answer["items"]:
         return "\n".join([*lines, "", "no job waits"])
-    head = ["job", "name", "user", "account", "queue", "priority", "GPUs", "nodes", "waits", "limit", "expected", "why"]
+    head = [
+        "job",
+        "name",
+        "user",
+        "account",
+        "queue",
+        "priority",
+        "GPUs",
+        "nodes",
+        "waits",
+        "limit",
+        "expected",
+        "scheduler",
+        "why",
+    ]
     lines += ["", table(head, [_row(one) for one in answer["items"]])]
     if answer["total"] > len(answer["items"]):
         lines.append(f"... {answer['total'] - len(answer['items'])} more; --limit shows more")
-    lines += ["", answer["items"][0]["start_forecast"]["reason"]]
+    lines += ["", f"start of {answer['items'][0]['id']}: {answer['items'][0]['start_forecast']['reason']}"]
     return "\n".join(lines)
 
 
@@ -51,6 +65,7 @@ def _row(one: dict[str, Any]) -> list[str]:
     gpus = "?" if one["gpus_asked"] is None else str(one["gpus_asked"])
     types = "+".join(kind for kind in one["gpu_types"] if kind)
     many = f"{one['task_count']} x " if one["task_count"] > 1 else ""
+    now_s = None if None in (one["waited_s"], one["submit_s"]) else one["submit_s"] + one["waited_s"]
     expected_s, waited_s, submit_s = one["expected_start_s"], one["waited_s"], one["submit_s"]
     ahead_s = None if None in (expected_s, waited_s, submit_s) else expected_s - submit_s - waited_s
     return [
@@ -64,9 +79,21 @@ def _row(one: dict[str, Any]) -> list[str]:
         "-" if one["node_count"] is None else str(one["node_count"]),
         _long(waited_s),
         "none" if one["unlimited"] else _long(one["time_limit_s"]),
+        _start(one, now_s),
         "-" if ahead_s is None else "due" if ahead_s <= 0 else f"in {_long(ahead_s)}",
         _short(one["reason"]) or "-",
     ]
+
+
+def _start(one: dict[str, Any], now_s: float | None) -> str:
+    """When gpucast expects a start, with the 80 % interval; ``-`` when that is not said."""
+    said = one["start_forecast"]
+    if said.get("absent") or now_s is None:
+        return "-"
+    low, middle, high = (
+        "?" if said[part] is None else _long(max(0.0, said[part] - now_s)) for part in ("low_s", "start_s", "high_s")
+    )
+    return f"in {middle} ({low} .. {high})"
 
 
 def _long(value_s: float | None) -> str:

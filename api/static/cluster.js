@@ -20,7 +20,8 @@ function queuedRow(job, now_s) {
   const many = job.task_count > 1 ? `${job.task_count} × ` : "";
   const types = Object.keys(job.gpu_types).filter(Boolean).join("+");
   const gpus = `${many}${job.gpus_asked ?? "?"}${types ? ` ${types}` : ""}`;
-  const due = job.expected_start_s === null ? "–" : job.expected_start_s <= now_s ? "due" : `in ${long(job.expected_start_s - now_s)}`;
+  const start_s = job.start_forecast.absent ? job.expected_start_s : job.start_forecast.start_s;
+  const due = start_s === null ? "–" : start_s <= now_s ? "due" : `in ${long(start_s - now_s)}`;
   return el("tr", {},
     el("th", { scope: "row", title: job.id, text: job.name || job.id }),
     el("td", { text: job.user || job.account || "–" }),

@@ -34,7 +34,7 @@ const WHY = {
   no_capacity: "no capacity",
   no_traffic: "no traffic",
   model_error: "model error",
-  not_forecast: "not forecast",
+  held: "held",
 };
 
 const ORDER = Object.keys(LABELS);

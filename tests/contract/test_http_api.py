@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 
 from api.http.app import create_app
 from api.intake import Intake
+from api.outlook import Outlook
 from api.push import Push
 from api.reads import AdviceRecord, History, WiringView
 from collectors.nccl.standing import CommunicatorState
@@ -100,6 +101,10 @@ class EmptyReads(FakeReads):
     def rosters(self) -> tuple[Roster, ...]:
         """None."""
         return ()
+
+    def outlooks(self) -> dict[str, Outlook]:
+        """None."""
+        return {}
 
     def wiring(self) -> WiringView:
         """Nothing is known."""

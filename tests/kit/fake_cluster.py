@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from api.outlook import Outlook
 from api.reads import WiringView
 from collectors.nccl.ras import Trouble, TroubleKind
 from collectors.nccl.standing import CommunicatorState
 from collectors.topology.keeper import SourceState
+from forecast.predict.ends_types import RemainingTime, StartTime
+from forecast.predict.types import Absence, Why
 from telemetry.ids import CommunicatorId, JobId, LinkId
 from telemetry.machine import Device, Machine
 from telemetry.roster import JobRecord, JobState, NodeGpus, Roster
@@ -100,3 +103,19 @@ def made_up_collectives(now_s: float) -> tuple[CommunicatorState, ...]:
             last_s=now_s - 2, sources=("nccl-inspector",),
         ),
     )  # fmt: skip
+
+
+def made_up_outlooks(now_s: float) -> dict[str, Outlook]:
+    """One start and one end are foreseen; the held job and the demand are not."""
+    waiting, held, running = JobId("slurm", "81300"), JobId("slurm", "81290"), JobId("slurm", "81234")
+    start = StartTime(
+        waiting, now_s, now_s + 3600, now_s + 1200, now_s + 9000, 0, 50, "replay",
+        "0 waiting jobs come before it and 0 of 32 GPUs are free; 50 replays of 2 running jobs' ends.",
+    )  # fmt: skip
+    end = RemainingTime(
+        running, now_s, 7200.0, 5400.0, 1500.0, 20000.0, 79200.0, 412, 0.81, "history",
+        "It has run 2.0 h; 412 jobs ended since watching began, the most alike counting most; its limit leaves 22.0 h.",
+    )  # fmt: skip
+    stays = Absence(Why.HELD, "Job slurm:81290 waits for something else than GPUs: JobHeldUser.")
+    young = Absence(Why.INSUFFICIENT_HISTORY, "12 points of ten minutes were listed; 50 are needed.", 12, 50)
+    return {"slurm": Outlook("slurm", now_s, {waiting: start, held: stays}, {running: end}, {"": young})}

@@ -14,6 +14,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from api.outlook import Outlook
 from api.reads import AccuracyRow, AdviceRecord, Health, History, WiringView
 from collectors.nccl.standing import CommunicatorState
 from collectors.status import TargetStatus
@@ -37,7 +38,7 @@ from models.base import LEVELS
 from telemetry.errors import AdviceError
 from telemetry.ids import JobId, LinkId
 from telemetry.roster import JobRecord, Roster
-from tests.kit.fake_cluster import made_up_collectives, made_up_roster, made_up_wiring
+from tests.kit.fake_cluster import made_up_collectives, made_up_outlooks, made_up_roster, made_up_wiring
 
 FIXED_NOW_S = 1_796_074_200.0
 """Tests that want the same bytes each time start here (an instant in 2026)."""
@@ -272,6 +273,10 @@ class FakeReads:
     def rosters(self) -> tuple[Roster, ...]:
         """One scheduler, five nodes, three jobs that wait."""
         return (made_up_roster(self._tick()),)
+
+    def outlooks(self) -> dict[str, Outlook]:
+        """One waiting job's start is known, one running job's end, and demand is not yet."""
+        return made_up_outlooks(self._tick())
 
     def wiring(self) -> WiringView:
         """Two leaves under a spine, one source that fails, one that differs."""

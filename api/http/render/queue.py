@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from api.http.render import outlook
 from api.http.render.base import number, rfc3339
-from api.http.schemas.base import Absent
 from api.http.schemas.queue import QueuedJobOut, ScheduledOut, SchedulerOut
+from api.outlook import Outlook
 from telemetry.roster import HOLDING, JobRecord, JobState, Roster
-
-NOT_FORECAST = Absent(
-    why="not_forecast",
-    reason="gpucast does not forecast starts yet; expected_start_s is what the scheduler itself expects",
-    points_present=None,
-    points_needed=None,
-)
 
 
 def scheduled(record: JobRecord) -> ScheduledOut:
@@ -34,8 +28,8 @@ def waiting_jobs(rosters: tuple[Roster, ...]) -> list[tuple[str, JobRecord]]:
     return sorted(((roster.source, record) for roster in rosters for record in roster.waiting), key=key)
 
 
-def queued(source: str, record: JobRecord, now_s: float) -> QueuedJobOut:
-    """A job that waits."""
+def queued(source: str, record: JobRecord, now_s: float, outlooks: dict[str, Outlook]) -> QueuedJobOut:
+    """A job that waits, with its expected start."""
     expected_s = number(record.expected_start_s)
     return QueuedJobOut.model_validate(
         {
@@ -47,13 +41,13 @@ def queued(source: str, record: JobRecord, now_s: float) -> QueuedJobOut:
             "reason": record.reason,
             "expected_start_at": _at(expected_s),
             "expected_start_s": expected_s,
-            "start_forecast": NOT_FORECAST,
+            "start_forecast": outlook.start(outlook.start_of(outlooks, source, record.job)),
         }
     )
 
 
-def scheduler(roster: Roster, now_s: float) -> SchedulerOut:
-    """A scheduler's figures."""
+def scheduler(roster: Roster, now_s: float, outlooks: dict[str, Outlook]) -> SchedulerOut:
+    """A scheduler's figures, with the demand ahead."""
     serving = [node for node in roster.nodes if node.in_service]
     used = [node.used for node in serving if node.total]
     free = [node.free for node in serving if node.total]
@@ -71,6 +65,7 @@ def scheduler(roster: Roster, now_s: float) -> SchedulerOut:
         running=sum(record.state in HOLDING for record in roster.jobs),
         waiting=sum(count for count, _ in waits),
         gpus_waited_for=sum(count * (gpus or 0) for count, gpus in waits),
+        demand=outlook.demand(outlooks.get(roster.source)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from api.http.schemas.base import Absent, Answer, JobText, Rfc3339
+from api.http.schemas.outlook import DemandOut, EndOut, StartOut
 
 
 class ScheduledOut(Answer):
@@ -44,7 +45,7 @@ class QueuedJobOut(ScheduledOut):
     reason: str = Field(description="Why it waits, in the scheduler's words.")
     expected_start_at: Rfc3339 | None = Field(description="The scheduler's own expectation; null when it has none.")
     expected_start_s: float | None
-    start_forecast: Absent = Field(description="When gpucast expects it to start; not forecast yet.")
+    start_forecast: StartOut | Absent = Field(description="When gpucast expects it to start, or why that is not said.")
 
 
 class SchedulerOut(Answer):
@@ -62,6 +63,7 @@ class SchedulerOut(Answer):
     running: int = Field(description="Jobs that hold GPUs or hosts.")
     waiting: int = Field(description="Jobs that wait, each task of an array counted.")
     gpus_waited_for: int = Field(description="GPUs that waiting jobs ask for, as far as they are told.")
+    demand: list[DemandOut | Absent] = Field(description="GPUs in use and free ahead: the whole, then its partitions.")
 
 
 class QueueOut(Answer):
@@ -71,4 +73,5 @@ class QueueOut(Answer):
     next_cursor: str | None
     total: int
     schedulers: list[SchedulerOut]
+    ends: list[EndOut] = Field(description="Running jobs that are expected to end first, as many as `limit`.")
     unread: str = Field(description="Why nothing is known; empty when a scheduler was read.")

@@ -50,7 +50,7 @@ def bare() -> Iterator[str]:
 
 
 def test_the_queue_as_a_table(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Highest priority first; asks, waits, limits and reasons; no start is made up."""
+    """Highest priority first; asks, waits, limits, expected starts and reasons."""
     assert main(["queue", "--url", url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("slurm: 32 GPUs in service, 32 used, 0 free; 2 jobs run, 6 wait for 34 GPUs")
@@ -59,7 +59,8 @@ def test_the_queue_as_a_table(url: str, capsys: pytest.CaptureFixture[str]) -> N
     assert "4 x 8 h100" in rows[0]
     assert "in 90.0 min" in rows[0]
     assert rows[2].split()[-1] == "JobHeldUser"
-    assert "does not forecast starts yet" in lines[-1]
+    assert "in 60.0 min (20.0 min .. 2.5 h)" in rows[0]
+    assert "50 replays" in lines[-1]
 
 
 def test_the_queue_as_json_and_cut(url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +68,7 @@ def test_the_queue_as_json_and_cut(url: str, capsys: pytest.CaptureFixture[str])
     assert main(["queue", "--json", "--limit", "1", "--url", url]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (len(answer["items"]), answer["total"]) == (1, 3)
-    assert answer["items"][0]["start_forecast"]["why"] == "not_forecast"
+    assert answer["items"][0]["start_forecast"]["model"] == "replay"
 
 
 def test_no_scheduler_is_4_with_the_setting(bare: str, capsys: pytest.CaptureFixture[str]) -> None:
