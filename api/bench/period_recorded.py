@@ -59,8 +59,10 @@ def _windows(recording: Recording, run: str, rough_s: float, turns: Floats | Non
                 if turns is not None:
                     true_s = n * FULL_S / (turns[start + n - 1] - turns[start]) * (n - 1) / n
                 part = recording.values[:, start : start + n]
-                # Means and single samples by turns: exporters give the one or the other.
-                seen = _means(part, every) if place % 2 else part[:, every - 1 :: every]
+                # Gauges as means and as single samples by turns: exporters give the one or the other. Ports count bytes,
+                # and two reads of a counter always give the mean between them.
+                means = place % 2 == 1 or recording.metric[0].startswith("port_")
+                seen = _means(part, every) if means else part[:, every - 1 :: every]
                 task = _task(run, true_s, step_s, length_s)
                 if task is None or seen.shape[1] < 24:
                     continue
