@@ -16,7 +16,7 @@ def value(result, task, model, metric):
 @pytest.fixture(scope="module")
 def durations():
     """One run on simulated jobs."""
-    return duration.run(None)
+    return duration.run(None, quick=True)
 
 
 def test_served_beats_the_plain_rules(durations):
