@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from forecast.predict.demand import WHOLE, DemandBook
-from forecast.predict.ends import EndsBook, Floats, sample_remaining
+from forecast.predict.ends import EndsBook, Floats, kind_of, sample_remaining
 from forecast.predict.ends_types import DemandForecast, RemainingTime, StartTime
 from forecast.predict.queue_book import QueueBook
 from forecast.predict.queue_eta import DRAWS
@@ -80,8 +80,14 @@ def _outlook(books: _Books, roster: Roster, now_s: float) -> Outlook:
     books.demand.observe(roster)
     draws = max(LEAST_DRAWS, min(DRAWS, PLACEMENTS // max(1, len(roster.waiting))))
 
+    known: dict[Hashable, Floats | None] = {}
+
     def draw(record: JobRecord, age_s: float) -> Floats | None:
-        histogram = books.ends.histogram(record, roster.at_s)
+        # Waiting jobs of one kind last alike; a running one is not its own sibling and is worked out apart.
+        kind = (kind_of(record), record.time_limit_s) if record.state is JobState.WAITING else record.job
+        if kind not in known:
+            known[kind] = books.ends.histogram(record, roster.at_s)
+        histogram = known[kind]
         # The seed is the job's own, so that the same list gives the same answer.
         seed = zlib.crc32(str(record.job).encode())
         return None if histogram is None else sample_remaining(histogram, age_s, draws, seed)
