@@ -59,7 +59,7 @@ class Outlooks:
         self._latest: dict[str, Outlook] = {}
 
     def update(self, rosters: Sequence[Roster], now_s: float) -> None:
-        """Take newer lists in. Costs up to a second of CPU for hundreds of waiting jobs: not for the event loop."""
+        """Take newer lists in. Costs about two CPU seconds for 500 waiting and 1,000 running jobs: not for the event loop."""
         for roster in rosters:
             books = self._books.setdefault(roster.source, _Books())
             if roster.at_s <= books.seen_s:
