@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ Note = tuple[Problem, str, int]
 _LATEST_S = 253_402_300_799.0
 """End of the year 9999; a timestamp beyond is garbage."""
 
-_cut = cast("Callable[[bytes, slice], bytes]", operator.getitem)
+_PLAIN = b"0123456789.+-eE "
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +66,7 @@ class _Template:
     n_lines: int
     pick_samples: Callable[[Sequence[bytes]], tuple[bytes, ...]]
     prefixes: tuple[bytes, ...]
-    tails: tuple[slice, ...]
+    n_fixed_bytes: int
     pick_others: Callable[[Sequence[bytes]], tuple[bytes, ...]]
     others: tuple[bytes, ...]
     broken: tuple[tuple[int, bytes], ...]
@@ -108,19 +107,23 @@ class PageParser:
         lines = body.split(b"\n")
         if len(lines) != template.n_lines or template.pick_others(lines) != template.others:
             return None
-        samples = template.pick_samples(lines)
-        if not all(map(bytes.startswith, samples, template.prefixes)):
+        tails = tuple(map(bytes.removeprefix, template.pick_samples(lines), template.prefixes))
+        # A line with another beginning was left whole: then there is more text than the remembered beginnings leave.
+        joined = b" ".join(tails)
+        n_open_bytes = len(joined) - max(len(tails) - 1, 0) + sum(len(lines[index]) for index, _ in template.broken)
+        if n_open_bytes != len(body) - template.n_fixed_bytes:
             return None
         for index, prefix in template.broken:
             if not lines[index].startswith(prefix) or read_number(lines[index][len(prefix) :]) is None:
                 return None
-        return _read_tails(template, tuple(map(_cut, samples, template.tails)))
+        return _read_tails(template, tails, joined)
 
     def _parse_cold(self, body: bytes) -> ParsedPage:
         template, heads = _learn(body, self._template.layout if self._template else None, self._heads)
         self._template, self._heads = template, heads
         lines = body.split(b"\n")
-        return _read_tails(template, tuple(map(_cut, template.pick_samples(lines), template.tails)))
+        tails = tuple(map(bytes.removeprefix, template.pick_samples(lines), template.prefixes))
+        return _read_tails(template, tails, b" ".join(tails))
 
 
 def _cut_torn(page: bytes) -> tuple[bytes, bool]:
@@ -172,7 +175,7 @@ def _learn(body: bytes, old: Layout | None, heads: dict[bytes, Head]) -> tuple[_
         n_lines=len(lines),
         pick_samples=_picker(samples),
         prefixes=tuple(head.prefix for head in found),
-        tails=tuple(slice(len(head.prefix), None) for head in found),
+        n_fixed_bytes=sum(len(head.prefix) for head in found) + sum(len(lines[i]) for i in others) + len(lines) - 1,
         pick_others=_picker(others),
         others=_picker(others)(lines),
         broken=tuple(broken),
@@ -190,16 +193,34 @@ def _picker(indices: Sequence[int]) -> Callable[[Sequence[bytes]], tuple[bytes, 
     return lambda lines: tuple(lines[i] for i in indices)
 
 
-def _read_tails(template: _Template, tails: tuple[bytes, ...]) -> ParsedPage:
-    """Values and timestamps from what follows the labels; one odd line sends the page down the slow way."""
-    if not template.stamped and b"_" not in b"".join(tails):  # float() takes 1_000, Prometheus does not
-        try:
-            value = np.fromiter(map(float, tails), np.float64, len(tails))
-        except ValueError:
-            pass
-        else:
+def _read_tails(template: _Template, tails: tuple[bytes, ...], joined: bytes) -> ParsedPage:
+    """Values and timestamps from what follows the labels; one odd line sends the page down the slow way.
+
+    Args:
+        template: of the page.
+        tails: what follows the labels, by line.
+        joined: the same with a space between each two.
+    """
+    if not template.stamped:
+        value = _numbers(tails, joined)
+        if value is not None:
             return ParsedPage(template.layout, value, None, None, template.notes)
     return _read_tails_one_by_one(template, tails)
+
+
+def _numbers(tails: tuple[bytes, ...], joined: bytes) -> FloatArray | None:
+    """One number a line, None where some line has something else."""
+    n = len(tails)
+    try:
+        if joined.count(b" ") == n - 1 and not joined.translate(None, _PLAIN):
+            # No line holds a space, so that n numbers are one of each; both ways of reading round correctly.
+            value = np.fromstring(joined, np.float64, sep=" ")
+            return value if value.shape[0] == n else None
+        if b"_" not in joined:  # float() takes 1_000, Prometheus does not
+            return np.fromiter(map(float, tails), np.float64, n)
+    except (ValueError, DeprecationWarning):  # numpy before 2.3 only warns of what it cannot read
+        pass
+    return None
 
 
 def _read_tails_one_by_one(template: _Template, tails: tuple[bytes, ...]) -> ParsedPage:

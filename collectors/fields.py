@@ -73,10 +73,15 @@ class FieldMapper:
         self._mark_first_readings(plan, page, printed, reason)
         _mark_not_measured(plan, page, printed, reason)
         findings += self._textfiles.mark(page, plan.keys, plan.series, received_s, reason)
-        value[reason != 0] = np.nan
-        findings += self._findings_of_values(plan, page, reason)
-        at_s = np.full(printed.shape, received_s) if page.at_s is None else page.at_s[plan.rows]
-        if page.at_s is not None:
+        missing = reason != 0
+        if missing.any():
+            value[missing] = np.nan
+            findings += self._findings_of_missing(plan, page, reason)
+        findings += self._findings_of_repeats(plan, page)
+        if page.at_s is None:
+            at_s = np.full(printed.shape, received_s)
+        else:
+            at_s = page.at_s[plan.rows]
             at_s[np.isnan(at_s)] = received_s
         keys, series = plan.keys, plan.series
         if plan.parts:
@@ -129,18 +134,23 @@ class FieldMapper:
             return
         reason[plan.zero_first & (printed == 0)] = Reason.FIRST_READING
 
-    def _findings_of_values(self, plan: PagePlan, page: ParsedPage, reason: CodeArray) -> list[Finding]:
+    def _findings_of_missing(self, plan: PagePlan, page: ParsedPage, reason: CodeArray) -> list[Finding]:
         found: list[Finding] = []
-        if reason.any():
-            counts: dict[tuple[str, Reason], int] = {}
-            readable = np.ones(reason.shape, bool) if page.unreadable is None else ~page.unreadable[plan.rows]
-            for row in np.flatnonzero((reason != 0) & readable):
-                pair = (plan.keys[plan.series[row]].metric, Reason(int(reason[row])))
-                counts[pair] = counts.get(pair, 0) + 1
-            for (metric, why), count in counts.items():
-                if why in PROBLEM_OF:
-                    text = f"{metric} is missing: {why.name.lower().replace('_', ' ')}"
-                    found.append(Finding(PROBLEM_OF[why], self._source, text, count))
+        counts: dict[tuple[str, int], int] = {}
+        told = (reason != 0) if page.unreadable is None else (reason != 0) & ~page.unreadable[plan.rows]
+        rows = np.flatnonzero(told)
+        for series, why in zip(plan.series[rows].tolist(), reason[rows].tolist(), strict=True):
+            pair = (plan.keys[series].metric, why)
+            counts[pair] = counts.get(pair, 0) + 1
+        for (metric, code), count in counts.items():
+            reason_found = Reason(code)
+            if reason_found in PROBLEM_OF:
+                text = f"{metric} is missing: {reason_found.name.lower().replace('_', ' ')}"
+                found.append(Finding(PROBLEM_OF[reason_found], self._source, text, count))
+        return found
+
+    def _findings_of_repeats(self, plan: PagePlan, page: ParsedPage) -> list[Finding]:
+        found: list[Finding] = []
         if plan.same_a.size:
             a, b = page.value[plan.same_a], page.value[plan.same_b]
             differ = (a != b) & ~(np.isnan(a) & np.isnan(b))
@@ -153,11 +163,11 @@ class FieldMapper:
 
 def _mark_not_measured(plan: PagePlan, page: ParsedPage, printed: FloatArray, reason: CodeArray) -> None:
     """Fields that the device cannot give, and everything but the state of a port that is down."""
-    if plan.never_measured.any():
+    if plan.never_measured is not None:
         reason[plan.never_measured] = Reason.NOT_MEASURED
-    if plan.zero_unmeasured.any():
+    if plan.zero_unmeasured is not None:
         reason[plan.zero_unmeasured & (printed == 0)] = Reason.NOT_MEASURED
-    if plan.state_row.size and (plan.state_row >= 0).any():
+    if plan.state_row is not None:
         state = page.value[plan.state_row]
         down = (plan.state_row >= 0) & np.isfinite(state) & (state != ACTIVE_PORT_STATE)
         reason[down] = Reason.NOT_MEASURED

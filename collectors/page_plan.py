@@ -51,9 +51,9 @@ class PagePlan:
         parts: True when some key has several rows that are to be added.
         limits: n rows of the catalogue's rules.
         zero_first: (n,) True where the first zero means "no earlier reading".
-        never_measured: (n,) True where the device cannot give the field.
-        zero_unmeasured: (n,) True where a 0 means that the device cannot give the field.
-        state_row: (n,) page line that tells the state of the row's port; -1 where there is none.
+        never_measured: (n,) True where the device cannot give the field; None where there is no such row.
+        zero_unmeasured: (n,) True where a 0 means that the device cannot give the field; None likewise.
+        state_row: (n,) page line that tells the state of the row's port, -1 where there is none; None likewise.
         same_a: page lines that ought to repeat the number of ``same_b``.
         same_b: see ``same_a``.
         owned: users of devices.
@@ -68,9 +68,9 @@ class PagePlan:
     parts: bool
     limits: Limits
     zero_first: NDArray[np.bool_]
-    never_measured: NDArray[np.bool_]
-    zero_unmeasured: NDArray[np.bool_]
-    state_row: NDArray[np.intp]
+    never_measured: NDArray[np.bool_] | None
+    zero_unmeasured: NDArray[np.bool_] | None
+    state_row: NDArray[np.intp] | None
     same_a: NDArray[np.intp]
     same_b: NDArray[np.intp]
     owned: tuple[Owned, ...]
@@ -149,7 +149,12 @@ def _assemble(
     keys = tuple(index)
     if previous is not None and previous.keys == keys:
         keys = previous.keys
+    never = np.array([_not_on_mig(line) for line in chosen], np.bool_)
+    unmeasured = np.array([line.mig and line.source.zero_on_slice for line in chosen], np.bool_)
     state_of = {line.key.entity: line.row for line in chosen if line.metric.name == _STATE_METRICS[0]}
+    state_row = np.array(
+        [-1 if line.metric.name in _STATE_METRICS else state_of.get(line.key.entity, -1) for line in chosen], np.intp
+    )
     owned, ownerless = _users(owners, index)
     return PagePlan(
         keys=keys,
@@ -158,12 +163,9 @@ def _assemble(
         parts=len(chosen) > len(keys),
         limits=Limits.of([(line.metric, line.source) for line in chosen]),
         zero_first=np.array([line.source.zero_first for line in chosen], np.bool_),
-        never_measured=np.array([_not_on_mig(line) for line in chosen], np.bool_),
-        zero_unmeasured=np.array([line.mig and line.source.zero_on_slice for line in chosen], np.bool_),
-        state_row=np.array(
-            [-1 if line.metric.name in _STATE_METRICS else state_of.get(line.key.entity, -1) for line in chosen],
-            np.intp,
-        ),
+        never_measured=never if never.any() else None,
+        zero_unmeasured=unmeasured if unmeasured.any() else None,
+        state_row=state_row if (state_row >= 0).any() else None,
         same_a=np.array([a for a, _ in same], np.intp),
         same_b=np.array([b for _, b in same], np.intp),
         owned=owned,

@@ -17,6 +17,9 @@ PROBLEM_OF = {
     Reason.NOT_FINITE: Problem.NOT_FINITE,
 }
 """Reasons that are the source's fault and worth a finding."""
+_HAIR = 1e-9
+_MOST_FINE = 1e290
+"""Far from where a product overflows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +34,9 @@ class Limits:
         blank_low: first number that means blank; NaN where none does.
         blank_high: last one.
         blank_from: from here on everything is an int64 blank; inf where that does not apply.
+        fine_low: printed numbers from here to ``fine_high`` are good by every rule; ``fine_high`` is less where no
+            such span is known.
+        fine_high: see ``fine_low``.
     """
 
     scale: FloatArray
@@ -40,6 +46,8 @@ class Limits:
     blank_low: FloatArray
     blank_high: FloatArray
     blank_from: FloatArray
+    fine_low: FloatArray
+    fine_high: FloatArray
 
     @classmethod
     def of(cls, rows: Sequence[tuple[Metric, Source]]) -> Limits:
@@ -49,6 +57,7 @@ class Limits:
             return np.array(values, np.float64)
 
         blanks = [_BLANK_RANGE.get(metric.blank, (np.nan, np.nan)) for metric, _ in rows]
+        fine = [_fine(metric, source, blank) for (metric, source), blank in zip(rows, blanks, strict=True)]
         return cls(
             scale=column([source.scale for _, source in rows]),
             low=column([metric.low for metric, _ in rows]),
@@ -57,7 +66,26 @@ class Limits:
             blank_low=column([low for low, _ in blanks]),
             blank_high=column([high for _, high in blanks]),
             blank_from=column([np.inf if m.blank is Blank.NONE else INT64_BLANK_FROM for m, _ in rows]),
+            fine_low=column([low for low, _ in fine]),
+            fine_high=column([high for _, high in fine]),
         )
+
+
+def _fine(metric: Metric, source: Source, blank: tuple[float, float]) -> tuple[float, float]:
+    """First and last printed number that are surely good."""
+    if not source.scale > 0.0:
+        return np.inf, -np.inf
+    low = max(metric.low / source.scale, -_MOST_FINE)
+    high = min(metric.high / source.scale, _MOST_FINE)
+    # Rounding never turns the order of two products round, so that the ends speak for all between them.
+    low += abs(low) * _HAIR if low * source.scale < metric.low else 0.0
+    high -= abs(high) * _HAIR if high * source.scale > metric.high else 0.0
+    if metric.blank is not Blank.NONE:
+        high = min(high, INT64_BLANK_FROM * (1.0 - _HAIR))
+    if blank[0] <= high and blank[1] >= low:
+        below, above = (low, np.nextafter(blank[0], -np.inf)), (np.nextafter(blank[1], np.inf), high)
+        low, high = max(below, above, key=lambda span: span[1] - span[0])
+    return low, high
 
 
 def judge(printed: FloatArray, limits: Limits) -> tuple[FloatArray, CodeArray]:
@@ -70,6 +98,8 @@ def judge(printed: FloatArray, limits: Limits) -> tuple[FloatArray, CodeArray]:
     Returns:
         (n,) values, NaN where missing, and (n,) ``Reason`` codes.
     """
+    if bool(((printed >= limits.fine_low) & (printed <= limits.fine_high)).all()):
+        return printed * limits.scale, np.zeros(printed.shape, np.uint8)
     with np.errstate(over="ignore"):
         value = printed * limits.scale
     blank = ((printed >= limits.blank_low) & (printed <= limits.blank_high)) | (printed >= limits.blank_from)

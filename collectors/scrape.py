@@ -133,7 +133,8 @@ class ExporterCollector:
         self._note_wiring(parsed, batch)
         if not self.cadence.observe(now_s, self._changed(parsed, batch)):
             return SampleBatch.empty(source=self.name, received_s=now_s)
-        batch = replace(batch, findings=findings)
+        if len(findings) != len(batch.findings):  # they only ever grow
+            batch = replace(batch, findings=findings)
         return batch if self._ownership is None else self._ownership.settle(batch)
 
     async def close(self) -> None:
@@ -216,7 +217,11 @@ class ExporterCollector:
             return True
         if stamps is not None and last[2] is not None and not np.array_equal(last[2], stamps):
             return True
-        return not np.array_equal(last[1], batch.value, equal_nan=True)
+        differs = last[1] != batch.value
+        if not differs.any():
+            return False
+        first = int(differs.argmax())  # a NaN differs from itself, and nearly always it is no NaN
+        return batch.value[first] == batch.value[first] or not np.array_equal(last[1], batch.value, equal_nan=True)
 
     def _clock_findings(self, parsed: ParsedPage, now_s: float) -> tuple[Finding, ...]:
         """Compare the page's newest timestamp with this machine's clock; the samples keep their own."""

@@ -17,6 +17,8 @@ from telemetry.samples import SampleBatch, Sighting, SightingsAt, validate_batch
 EVICT_EVERY = 256
 """Least number of appends between two looks for layouts that fell out of the window; a look costs as much as there are
 layouts, so with more of them than this it waits for one append of each."""
+_FORGET_EVERY = 8
+"""Looks for layouts between two looks for owners that are over, of which there are more."""
 
 
 class Ring:
@@ -41,6 +43,7 @@ class Ring:
         self._seen_s = -np.inf
         self._appends = 0
         self._look_at = EVICT_EVERY
+        self._looks = 0
         self._lock = threading.Lock()
 
     def append(self, batch: SampleBatch) -> None:
@@ -93,7 +96,9 @@ class Ring:
                 if not self._places[key]:
                     del self._places[key]
                     del self._by_metric[key.metric][key]
-        self._book.forget(self._seen_s - self.window_s)
+        self._looks += 1
+        if self._looks % _FORGET_EVERY == 0:
+            self._book.forget(self._seen_s - self.window_s)
 
     def read(self, keys: Sequence[SeriesKey], as_of_s: float, window_s: float) -> list[Series]:
         """The series as known at ``as_of_s``, in the order asked; an unknown key gives an empty series."""
@@ -124,10 +129,10 @@ class Ring:
     def received_s(self, key: SeriesKey) -> float | None:
         """When the newest sample of a series arrived, in this machine's clock; None when there is none."""
         with self._lock:
-            return max((float(b.received_s[c]) for b, c in self._places.get(key, ())), default=None)
+            return max((block.received_s(column) for block, column in self._places.get(key, ())), default=None)
 
     def latest_s(self, key: SeriesKey) -> float | None:
         """Time of the newest sample of a series, in the source's clock; None when there is none."""
         with self._lock:
-            latest = max((float(b.latest_s[c]) for b, c in self._places.get(key, ())), default=-np.inf)
+            latest = max((block.latest_s(column) for block, column in self._places.get(key, ())), default=-np.inf)
         return None if latest == -np.inf else latest

@@ -25,14 +25,19 @@ class Block:
 
     def __init__(self, keys: tuple[SeriesKey, ...], window_s: float, max_rows: int) -> None:
         self.keys = keys
+        self._all = np.arange(len(keys), dtype=np.int32)
+        self._whole: NDArray[np.int32] | None = None
+        """The last ``series`` that had every column once, in order; a page of the same layout brings the same object."""
+        self._whole_at_s = self._whole_received_s = -np.inf
         self.window_s = window_s
         self.max_rows = max_rows
         self.count = 0
         self.next_row = 0
-        self.latest_s = np.full(len(keys), -np.inf)
-        self.received_s = np.zeros(len(keys))
+        self._latest_s = np.full(len(keys), -np.inf)
+        self._received_s = np.zeros(len(keys))
         self.newest_received_s = 0.0
         self.in_order = True
+        self._last_at_s = -np.inf
         self.row_of: dict[float, int] = {}
         self.later: dict[int, NDArray[np.int64]] = {}
         """Row -> order of each cell, for the rare rows that more than one append wrote to."""
@@ -77,9 +82,11 @@ class Block:
             if self._is_whole(series):
                 self.value[row] = value
                 self.reason[row] = reason
-                np.maximum(self.latest_s, at_s, out=self.latest_s)
-                np.maximum(self.received_s, received_s, out=self.received_s)
+                self._whole_at_s = max(self._whole_at_s, at_s)
+                self._whole_received_s = max(self._whole_received_s, received_s)
                 return
+            self.value[row] = np.nan
+            self.reason[row] = ABSENT
         elif self.order[row] != order and row not in self.later:
             self.later[row] = np.full(len(self.keys), self.order[row], np.int64)
         late = self.later.get(row)
@@ -93,13 +100,24 @@ class Block:
             self.reason[row, columns] = reason[take]
             if late is not None:
                 late[columns] = order
-            self.latest_s[columns] = np.maximum(self.latest_s[columns], at_s)
-            self.received_s[columns] = np.maximum(self.received_s[columns], received_s)
+            self._latest_s[columns] = np.maximum(self._latest_s[columns], at_s)
+            self._received_s[columns] = np.maximum(self._received_s[columns], received_s)
 
     def _is_whole(self, series: NDArray[np.int32]) -> bool:
         """Whether every column is there once, in order, as nearly every scrape is."""
-        n = len(self.keys)
-        return series.shape[0] == n and bool((series == np.arange(n)).all())
+        if series is self._whole:
+            return True
+        whole = series.shape == self._all.shape and bool((series == self._all).all())
+        self._whole = series if whole else None
+        return whole
+
+    def latest_s(self, column: int) -> float:
+        """Time of a column's newest sample; -inf when there is none."""
+        return max(float(self._latest_s[column]), self._whole_at_s)
+
+    def received_s(self, column: int) -> float:
+        """When a column's newest sample arrived; 0 when there is none."""
+        return max(float(self._received_s[column]), self._whole_received_s)
 
     def _new_row(self, at_s: float, received_s: float, order: int) -> int:
         size = self.at_s.shape[0]
@@ -112,13 +130,11 @@ class Block:
             del self.row_of[float(self.at_s[row])]
         else:
             self.count += 1
-        previous = self.at_s[row - 1] if self.count > 1 else -np.inf
-        self.in_order = self.in_order and bool(at_s > previous)
+        self.in_order = self.in_order and at_s > self._last_at_s
+        self._last_at_s = at_s
         self.at_s[row] = at_s
         self.arrived_s[row] = received_s
         self.order[row] = order
-        self.value[row] = np.nan
-        self.reason[row] = ABSENT
         self.row_of[at_s] = row
         self.next_row = (row + 1) % size
         return row

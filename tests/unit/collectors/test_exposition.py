@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.exposition import PageParser, ParsedPage
+from collectors.line import read_tail
 from telemetry.samples import Problem
 
 
@@ -204,3 +205,35 @@ def test_never_raises_whatever_the_bytes(pieces):
     for page in (b"".join(pieces), b"".join(reversed(pieces)), b"".join(pieces)):
         parsed = parser.parse(page)
         assert len(parsed.value) == len(parsed.layout.names) == len(parsed.layout.labels)
+
+
+_TAIL = st.one_of(
+    st.floats().map(repr),
+    st.floats(allow_nan=False, allow_infinity=False).map("{:.17e}".format),
+    st.integers(-(10**20), 10**20).map(str),
+    st.text("0123456789.+-eE_ \tnaifx", max_size=6),
+)
+
+
+@given(st.lists(_TAIL, min_size=1, max_size=6))
+def test_numbers_read_together_are_those_read_one_by_one(tails):
+    """All at once, to the last bit, or not at all; nothing slips from one line to the next."""
+    lines = [f"a{i} ".encode() for i in range(len(tails))]
+    parser = PageParser()
+    parser.parse(b"".join(line + b"1\n" for line in lines))
+    together = parser.parse(b"".join(line + tail.encode() + b"\n" for line, tail in zip(lines, tails, strict=True)))
+    for i, (name, value) in enumerate(zip(together.layout.names, together.value, strict=True)):
+        pair = read_tail(tails[int(name[1:])].encode())
+        unreadable = together.unreadable is not None and bool(together.unreadable[i])
+        assert unreadable == (pair is None)
+        if pair is not None:
+            assert np.float64(pair[0]).tobytes() == value.tobytes()
+
+
+def test_a_line_that_is_a_bare_number_is_never_taken_for_a_value():
+    """The remembered beginning is missing: the line is malformed, whatever the other lines' lengths."""
+    parser = PageParser()
+    parser.parse(b"a 1\nbb 2\n")
+    page = parser.parse(b"a 1\n22222\n")
+    assert page.layout.names == ("a",)
+    assert [problem for problem, _, _ in page.notes] == [Problem.MALFORMED_LINE]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collectors.quality import Limits, judge
-from telemetry.catalogue import BY_FIELD
+from telemetry.catalogue import BY_FIELD, FLOAT_BLANKS, INT32_BLANKS
 from telemetry.samples import Reason
 
 
@@ -45,3 +49,19 @@ def test_nan_and_infinities_are_not_finite_never_out_of_range():
 
 def test_a_number_too_large_for_its_unit_is_missing():
     assert judged("DCGM_FI_DEV_SM_CLOCK", -1e306)[1] == [Reason.OUT_OF_RANGE]
+
+
+@given(st.sampled_from(sorted(BY_FIELD)), st.data())
+def test_numbers_within_every_rule_are_judged_as_by_the_rules_one_by_one(field, data):
+    """Good numbers take a short way; at, just inside and just outside each limit it gives what the long way gives."""
+    metric, source = BY_FIELD[field]
+    limits = Limits.of([(metric, source)])
+    ends = [metric.low / source.scale, metric.high / source.scale, 0.0, 1.0, *FLOAT_BLANKS, *INT32_BLANKS, 9.3e18]
+    near = st.sampled_from(ends).flatmap(
+        lambda end: st.sampled_from([end, np.nextafter(end, 9e99), np.nextafter(end, -9e99)])
+    )
+    printed = np.array(data.draw(st.lists(near | st.floats(), min_size=1, max_size=3)))
+    long_way = replace(limits, fine_low=np.array([np.inf]), fine_high=np.array([-np.inf]))
+    for found, wanted in zip(judge(printed, limits), judge(printed, long_way), strict=True):
+        assert found.dtype == wanted.dtype
+        assert found.tobytes() == wanted.tobytes()
