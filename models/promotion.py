@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.promotion_scores import PERSISTENCE, Losses, interval, ratios, skill_difference
-from models.saved import digest
 from models.store import KEPT_BEFORE, Event, ModelStore, Pointer
-from models.store_files import MANIFEST, read_npz
+from models.store_files import MANIFEST, digest, read_npz
 from models.store_manifest import Figure, Manifest
 from telemetry.errors import IncompatibleModel, ModelError
 

@@ -86,9 +86,9 @@ def ratios(losses: Losses, names: list[str], *, draws: int = DRAWS, seed: int = 
 
 
 def _sums(values: Floats, block: NDArray[np.intp], series: NDArray[np.intp], n_blocks: int, n_series: int) -> Floats:
-    flat = np.bincount(block * n_series + series, values, minlength=n_blocks * n_series)
-    result: Floats = flat.reshape(n_blocks, n_series)
-    return result
+    sums: Floats = np.zeros(n_blocks * n_series)
+    np.add.at(sums, block * n_series + series, values)
+    return sums.reshape(n_blocks, n_series)
 
 
 def interval(values: Floats) -> Figure:
@@ -118,6 +118,7 @@ def coverage(losses: Losses, hits: Floats, *, seed: int = 0) -> Figure:
     if not n_blocks:
         return Figure(float("nan"), float("nan"), float("nan"))
     drawn = np.random.default_rng(seed).multinomial(n_blocks, np.full(n_blocks, 1.0 / n_blocks), size=DRAWS)
-    weight = np.concatenate([np.ones((1, n_blocks)), drawn])
-    inside, count = weight @ np.bincount(block, hits), weight @ np.bincount(block, losses.count)
+    weight: Floats = np.concatenate([np.ones((1, n_blocks)), drawn]).astype(np.float64)
+    inside: Floats = weight @ np.bincount(block, hits)
+    count: Floats = weight @ np.bincount(block, losses.count)
     return interval(np.where(count > 0, inside / np.maximum(count, 1.0), np.nan))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 from models.base import LEVELS
+from models.store_files import digest, read_json
 from telemetry.errors import IncompatibleModel
+
+__all__ = ["MANIFEST", "digest", "read_state", "write_state"]
 
 MANIFEST = "model.json"
 
@@ -35,11 +37,13 @@ def read_state(folder: Path, name: str, version: str) -> dict[str, Any]:
     path = folder / MANIFEST
     mend = "Train the model again with gpucast train"
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path)
         found = (manifest["name"], manifest["version"], tuple(manifest["levels"]))
         digests: dict[str, str] = dict(manifest["sha256"])
         state: dict[str, Any] = dict(manifest["state"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except IncompatibleModel as error:
+        raise IncompatibleModel(f"{path} is not a saved model ({error.message})", mend=mend) from error
+    except (ValueError, KeyError, TypeError) as error:
         raise IncompatibleModel(f"{path} is not a saved model ({error})", mend=mend) from error
     if found != (name, version, LEVELS):
         raise IncompatibleModel(f"{path} holds {found[0]} version {found[1]}, expected {name} {version}", mend=mend)
@@ -48,9 +52,3 @@ def read_state(folder: Path, name: str, version: str) -> dict[str, Any]:
         if Path(file).name != file or not target.is_file() or digest(target) != want:
             raise IncompatibleModel(f"{target} is missing or was changed since it was saved", mend=mend)
     return state
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file, as hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

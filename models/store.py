@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.saved import digest
-from models.store_files import MANIFEST, check_files, files_in, read_json
+from models.store_files import MANIFEST, check_files, digest, files_in, read_json
 from models.store_manifest import Manifest
 from telemetry.errors import IncompatibleModel, ModelError
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from models.quantiles import Floats
-from models.saved import digest
 from telemetry.errors import IncompatibleModel
 
 MANIFEST = "manifest.json"
@@ -25,6 +26,12 @@ ARRAY_BYTES = 64 << 20
 """Largest npz once unpacked."""
 PICKLED = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _MEND = "Train the model again with gpucast train, or delete the folder"
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, as hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -124,3 +131,15 @@ def read_npz(path: Path) -> dict[str, Floats]:
             return {name: np.asarray(packed[name], np.float64) for name in packed.files}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise IncompatibleModel(f"{path} cannot be read ({error})", mend=_MEND) from error
+
+
+def write_npz(path: Path, arrays: Mapping[str, Floats]) -> None:
+    """Write arrays such that the same arrays give the same bytes: numpy's own writer puts the time of day in."""
+    beside = path.with_name(f".{path.name}.part")
+    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, values in sorted(arrays.items()):
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with packed.open(entry, "w") as stream:
+                np.lib.format.write_array(stream, np.ascontiguousarray(values), allow_pickle=False)
+    beside.replace(path)

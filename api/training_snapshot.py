@@ -1,0 +1,88 @@
+"""A copy of a sample store that a service may have open, to train from: training never holds the store's lock.
+
+The database file changes only when DuckDB folds its log in; a copy during which neither file was replaced or
+rewritten is what a crash at that moment would have left, and opens as such. Cold files never change: they are linked.
+Cold files are taken after the database, so that what moves between the two is there twice rather than never, and
+reads give each sample once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from features.store.duck import DuckStore
+from telemetry.errors import ConfigError, StoreError
+
+DATABASE = "samples.duckdb"
+TRIES = 5
+
+
+@contextmanager
+def snapshot_of(folder: Path, scratch: Path) -> Iterator[DuckStore]:
+    """The store as it is now, as a copy that ends with the context.
+
+    Args:
+        folder: the service's data folder.
+        scratch: where the copy lies for as long as it is needed; on the same file system it costs the database only.
+
+    Raises:
+        ConfigError: there is no store in the folder.
+        StoreError: it changes faster than it can be copied, or cannot be read.
+    """
+    if not (folder / DATABASE).is_file():
+        raise ConfigError(f"there is no store in {folder}", mend="Name its folder with --store")
+    scratch.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="snapshot-", dir=scratch) as name:
+        copy = Path(name)
+        _copy_database(folder, copy)
+        _link_cold(folder / "cold", copy / "cold")
+        store = DuckStore(copy / DATABASE, cold_dir=copy / "cold")
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def _copy_database(folder: Path, copy: Path) -> None:
+    log = folder / f"{DATABASE}.wal"
+    for _ in range(TRIES):
+        before = _state(folder / DATABASE), _born(log)
+        shutil.copyfile(folder / DATABASE, copy / DATABASE)
+        with suppress(FileNotFoundError):
+            shutil.copyfile(log, copy / log.name)
+        if (_state(folder / DATABASE), _born(log)) == before:
+            return
+        (copy / log.name).unlink(missing_ok=True)
+    raise StoreError(f"{folder / DATABASE} changed {TRIES} times while it was copied", mend="Try again")
+
+
+def _state(file: Path) -> tuple[int, int, int]:
+    told = file.stat()
+    return told.st_ino, told.st_size, told.st_mtime_ns
+
+
+def _born(log: Path) -> int:
+    """Which log it is: it may grow while it is copied, its end is then cut off as after a crash."""
+    try:
+        return log.stat().st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def _link_cold(cold: Path, copy: Path) -> None:
+    copy.mkdir()
+    for file in sorted(cold.rglob("*")) if cold.is_dir() else []:
+        target = copy / file.relative_to(cold)
+        if file.is_dir() or file.name.startswith("."):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # merged away meanwhile: its samples are in the merged file
+            try:
+                os.link(file, target)
+            except OSError:
+                shutil.copyfile(file, target)
