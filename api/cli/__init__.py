@@ -23,6 +23,9 @@ COMMANDS: dict[str, str] = {
     "inspect": "show what would be ingested from a page, an API answer or a file",
     "topology": "draw the topology that a running service uses, or that files and addresses tell together",
     "store": "look after a sample store that no service has open: stat, compact, export, verify, digest, backup, restore",
+    "train": "learn from history and put a challenger into the model store",
+    "backtest": "what the built-in models, the champion and every recipe would have said of the history",
+    "models": "look after the model store: list, promote, rollback, diff",
     "doctor": "show what is collected, how fresh it is, and what is missing",
 }
 """Command -> help line. Each lives in ``api.cli.<name>`` with ``add_arguments(parser)`` and ``run(args) -> int``."""
