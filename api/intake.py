@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from collectors.served import ServedDevices
 from features.ring import Ring
 from features.store.base import FeatureStore
 from telemetry.errors import GpucastError, StoreError
@@ -57,6 +58,8 @@ class Intake:
         self._store = store
         self._flush_s = flush_s
         self._now = now
+        self.served = ServedDevices()
+        """Which source serves which GPU."""
         self._spill_after_s = spill_after_s
         self._waiting: list[SampleBatch] = []
         self._pushed: list[tuple[Sequence[SampleBatch], asyncio.Future[Counter[SeriesKey]]]] = []
@@ -90,6 +93,7 @@ class Intake:
             return
         self._ring.append(batch)
         self._waiting.append(batch)
+        self.served.note(batch)
         self.samples_total += len(batch)
 
     async def keep(self, batches: Sequence[SampleBatch]) -> Counter[SeriesKey]:
@@ -119,6 +123,7 @@ class Intake:
         left_out = await asyncio.shield(done)
         oldest_s = self._now() - self._ring.window_s
         for batch in batches:
+            self.served.note(batch)
             if batch.sightings or (len(batch) and float(batch.at_s.max()) >= oldest_s):
                 self._ring.append(batch)
         self.samples_total += count

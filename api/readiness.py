@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from api.reads import DeviceView
 from collectors.counters_file import cost_of
+from collectors.served import MOST_TOLD, ServedDevices
 from collectors.status import TELEMETRY, TargetStatus
 from features.frame import JobFrame
 
@@ -26,6 +28,21 @@ def reasons_not_ready(targets: Sequence[TargetStatus], store_problem: str, round
     if round_problem:
         reasons.append(round_problem)
     return reasons
+
+
+def device_view(served: ServedDevices, frames: Sequence[JobFrame]) -> DeviceView:
+    """The GPUs that sources serve, beside those that jobs have."""
+    owned = {str(gpu) for frame in frames for gpu in (*frame.job.gpus, *(one.card for one in frame.job.gpus))}
+    entities = served.entities
+    free = [entity for entity in entities if entity not in owned]
+    return DeviceView(
+        total=len(entities),
+        without_job_total=len(free),
+        without_job=tuple(free[:MOST_TOLD]),
+        without_node=served.without_node,
+        twice_total=served.twice_total,
+        twice=served.twice,
+    )
 
 
 def missing_fields(frames: Sequence[JobFrame]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from api.outlook import Outlook
 from collectors.nccl.standing import CommunicatorState
+from collectors.served import Twice
 from collectors.status import TargetStatus
 from collectors.topology.keeper import SourceState
 from forecast.advisor.types import Advice, Grade, Mode
@@ -84,6 +85,27 @@ class AccuracyRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceView:
+    """The GPUs that sources serve, and those that something is wrong with; of each kind the first hundred are named.
+
+    Args:
+        total: GPUs and slices.
+        without_job_total: of those, how many belong to no job that is known.
+        without_job: ``node:device`` of some.
+        without_node: ``node:device`` of those whose host no source names.
+        twice_total: GPUs that more than one source serves.
+        twice: some of them.
+    """
+
+    total: int = 0
+    without_job_total: int = 0
+    without_job: tuple[str, ...] = ()
+    without_node: tuple[str, ...] = ()
+    twice_total: int = 0
+    twice: tuple[Twice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """Whether the service can serve, and why not.
 
@@ -94,6 +116,7 @@ class Health:
         missing_fields: catalogue metric -> what its absence costs, in a sentence.
         counters: own counters by Prometheus name (with labels in the name), for /metrics.
         started_s: wall time.
+        devices: the GPUs that sources serve.
     """
 
     ready: bool
@@ -102,6 +125,7 @@ class Health:
     missing_fields: dict[str, str]
     counters: dict[str, float]
     started_s: float
+    devices: DeviceView = DeviceView()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from api.forecast_worker import ForecastWorker
 from api.intake import Intake
 from api.outlook import Outlook, Outlooks
 from api.push import Push
-from api.readiness import missing_fields, reasons_not_ready
+from api.readiness import device_view, missing_fields, reasons_not_ready
 from api.reads import AccuracyRow, AdviceRecord, Health, WiringView
 from api.schedulers import records_of, with_records
 from api.settings import Settings
@@ -250,6 +250,7 @@ class Service(Board):
             missing_fields=missing_fields(list(self.frames.values())),
             counters=counters,
             started_s=self._started_s,
+            devices=device_view(self._intake.served, list(self.frames.values())),
         )
 
     def record(self, job: JobId) -> JobRecord | None:

@@ -44,10 +44,10 @@ def host_of(address: str) -> str:
     Several targets on one loopback address are several pretend hosts, so there the port stays part of the name
     (joined by ``_``, because ids use the colon).
     """
-    parts = urlsplit(address if "//" in address else f"//{address}")
     try:
+        parts = urlsplit(address if "//" in address else f"//{address}")
         host, port = parts.hostname or "", parts.port
-    except ValueError:  # a port that is no number
+    except ValueError:  # a port that is no number, or a bracket without its partner
         return address.replace(":", "_")
     if (host in _LOOPBACK or host.startswith("127.")) and port is not None:
         return f"{host or 'localhost'}_{port}".replace(":", "_")

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from api.cli.client import add_url_argument, ask
+from api.cli.doctor_sections import clock_lines, clocks, device_lines, sampling, sampling_lines
 from api.cli.tables import colour, seconds, table
 
 
@@ -21,15 +22,17 @@ def run(args: argparse.Namespace) -> int:
     plugins = ask(args.url, "/v1/plugins", needs=("items",))["items"]
     nccl = ask(args.url, "/v1/collectives?limit=1000", needs=("items",))
     wiring = ask(args.url, "/v1/topology?limit=1000", needs=("conflicts", "sources"))
+    jobs = ask(args.url, "/v1/jobs?limit=1000", needs=("items",))["items"]
+    found = {"clocks": clocks(health["targets"]), "sampling": sampling(health["targets"], jobs)}
     if args.json:
         beside = {"collectives": nccl, "topology": {key: wiring[key] for key in ("conflicts", "unknowns", "sources")}}
-        print(json.dumps({**health, "plugins": plugins, **beside}))
+        print(json.dumps({**health, **found, "plugins": plugins, **beside}))
     else:
-        print("\n".join([_text(health, plugins), *_collectives(nccl), *_wiring(wiring)]))
+        print("\n".join([_text(health, plugins, found), *_collectives(nccl), *_wiring(wiring)]))
     return 0 if health["ready"] and health["sources_up"] == health["sources_total"] else 4
 
 
-def _text(health: dict[str, Any], plugins: list[dict[str, Any]]) -> str:
+def _text(health: dict[str, Any], plugins: list[dict[str, Any]], found: dict[str, list[dict[str, Any]]]) -> str:
     state = colour("ready", "green") if health["ready"] else colour("not ready", "red")
     lines = [
         f"gpucast {health['version']}: {state}, {health['sources_up']} of {health['sources_total']} sources up, "
@@ -50,12 +53,8 @@ def _text(health: dict[str, Any], plugins: list[dict[str, Any]]) -> str:
         for target in health["targets"]
     ]
     lines += ["", table(["source", "state", "last", "every", "changes every", "clock", "samples", "notes"], rows)]
-    coarse = [target for target in health["targets"] if (target["refresh_s"] or 0) > 5]
-    if coarse:
-        lines.append(
-            f"\n{len(coarse)} sources change slower than every 5 s: iterations shorter than 4 times that stay invisible. "
-            "Lower the exporter's collect interval (dcgm-exporter: --collect-interval, milliseconds)."
-        )
+    lines += device_lines(health["devices"]) if "devices" in health else []
+    lines += [*clock_lines(found["clocks"]), *sampling_lines(found["sampling"])]
     lines += _troubles(health["targets"])
     if plugins:
         lines += ["", "plug-ins"]

@@ -10,7 +10,7 @@ from api.http.answers import fresh
 from api.http.dependencies import ReadsDep, SettingsDep, errors
 from api.http.problems import Problem
 from api.http.render.base import rfc3339
-from api.http.render.health import target
+from api.http.render.health import devices, target
 
 router = APIRouter(tags=["health"])
 
@@ -59,5 +59,6 @@ async def health(reads: ReadsDep, settings: SettingsDep) -> Response:
             sources_total=len(state.targets),
             targets=[target(one) for one in state.targets],
             missing_fields=dict(state.missing_fields),
+            devices=devices(state.devices),
         )
     )

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from api.outlook import Outlook
-from api.reads import AccuracyRow, AdviceRecord, Health, History, WiringView
+from api.reads import AccuracyRow, AdviceRecord, DeviceView, Health, History, WiringView
 from collectors.nccl.standing import CommunicatorState
+from collectors.served import Twice
 from collectors.status import TargetStatus
 from forecast.advisor.types import Advice, Effect, Grade, Mode
 from forecast.backends.base import Plan, Receipt
@@ -41,6 +42,17 @@ from telemetry.roster import JobRecord, Roster
 from tests.kit.fake_cluster import made_up_collectives, made_up_outlooks, made_up_roster, made_up_wiring
 
 FIXED_NOW_S = 1_796_074_200.0
+_DEVICES = DeviceView(
+    total=32,
+    without_job_total=1,
+    without_job=("gpu-12:GPU-7",),
+    twice_total=1,
+    twice=(
+        Twice(
+            "GPU-3", (("http://gpu-09:9400/metrics", "gpu-09:GPU-3"), ("http://gpu-09:9500/metrics", "gpu-09:GPU-3"))
+        ),
+    ),
+)
 """Tests that want the same bytes each time start here (an instant in 2026)."""
 STEP_S = 0.5
 HORIZON = 120
@@ -307,7 +319,7 @@ class FakeReads:
             "gpucast_store_bytes": 7.3e7,
         }
         reasons = () if self._ready else ("no source has given a sample yet", "the store cannot be written: disk full")
-        return Health(self._ready, reasons, tuple(targets), missing, counters, self._started_s)
+        return Health(self._ready, reasons, tuple(targets), missing, counters, self._started_s, _DEVICES)
 
 
 def _skill(value: float) -> Skill:

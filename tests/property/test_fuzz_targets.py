@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from collectors.entities import host_of
 from tests.kit.fuzz_targets import TARGETS
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "fuzz"
@@ -64,3 +65,9 @@ def test_without_atheris_the_mend_is_told():
     result = _run("slurm", "1")
     assert result.returncode == 3
     assert "pip install atheris" in result.stderr
+
+
+@pytest.mark.parametrize("instance", ["[", "//[", "[::1", "http://]/", "a:b:c", "[v1.x]", "\u2100:1", "//[1]:99999"])
+def test_an_address_that_is_none_is_a_name(instance):
+    """Whatever stands in ``instance``, a host comes out, and it has no colon."""
+    assert ":" not in host_of(instance)

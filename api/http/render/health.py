@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.http import schemas
 from api.http.render.base import number, rfc3339
-from api.reads import AccuracyRow
+from api.reads import AccuracyRow, DeviceView
 from collectors.status import TargetStatus
 
 
@@ -19,6 +19,24 @@ def accuracy(row: AccuracyRow) -> schemas.AccuracyOut:
         coverage80=number(row.coverage80),
         coverage95=number(row.coverage95),
         scored=row.scored,
+    )
+
+
+def devices(view: DeviceView) -> schemas.DevicesOut:
+    """The GPUs that sources serve."""
+    return schemas.DevicesOut(
+        total=view.total,
+        without_job_total=view.without_job_total,
+        without_job=list(view.without_job),
+        without_node=list(view.without_node),
+        twice_total=view.twice_total,
+        twice=[
+            schemas.TwiceOut(
+                device=one.device,
+                servers=[schemas.ServerOut(source=source, entity=entity) for source, entity in one.servers],
+            )
+            for one in view.twice
+        ],
     )
 
 

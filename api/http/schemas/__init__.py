@@ -21,11 +21,14 @@ from api.http.schemas.base import (
 from api.http.schemas.health import (
     AccuracyList,
     AccuracyOut,
+    DevicesOut,
     HealthOut,
     PluginList,
     PluginOut,
     ProbeOut,
+    ServerOut,
     TargetOut,
+    TwiceOut,
 )
 from api.http.schemas.intents import AssumptionOut, EstimateOut, ExchangeOut, FigureOut, IntentIn, UnderstoodOut
 from api.http.schemas.jobs import (
@@ -53,6 +56,7 @@ __all__ = [
     "Answer",
     "AssumptionOut",
     "CauseOut",
+    "DevicesOut",
     "DutyCycleOut",
     "EffectOut",
     "EstimateOut",
@@ -85,9 +89,11 @@ __all__ = [
     "QuantilePathOut",
     "ReceiptOut",
     "Rfc3339",
+    "ServerOut",
     "SkillOut",
     "StepIn",
     "StepsOut",
     "TargetOut",
+    "TwiceOut",
     "UnderstoodOut",
 ]

@@ -49,6 +49,31 @@ class TargetOut(Answer):
     details: dict[str, str] = Field(description="Finding -> the newest sentence about it.")
 
 
+class ServerOut(Answer):
+    """A source that serves a GPU."""
+
+    source: str
+    entity: str = Field(description="`node:device` as this source names it.")
+
+
+class TwiceOut(Answer):
+    """A GPU that more than one source serves."""
+
+    device: str = Field(description="UUID, or what stands in its place.")
+    servers: list[ServerOut]
+
+
+class DevicesOut(Answer):
+    """The GPUs that sources serve; of each kind the first hundred are named."""
+
+    total: int = Field(description="GPUs and slices.")
+    without_job_total: int = Field(description="How many belong to no job that is known; idle ones are among them.")
+    without_job: list[str]
+    without_node: list[str] = Field(description="Those whose host no source names.")
+    twice_total: int = Field(description="How many are served by more than one source.")
+    twice: list[TwiceOut]
+
+
 class HealthOut(Answer):
     """Whether the service can serve, its sources, and how far it may act."""
 
@@ -65,6 +90,7 @@ class HealthOut(Answer):
     sources_total: int
     targets: list[TargetOut]
     missing_fields: dict[str, str] = Field(description="Metric -> what its absence costs.")
+    devices: DevicesOut
 
 
 class PluginOut(Answer):
