@@ -144,6 +144,14 @@ class AccuracyBook:
         rows += [_link_row(name, list(pairs)) for name, pairs in sorted(self._link_scores.items())]
         return rows
 
+    def live(self) -> list[tuple[str, str, str, float, float]]:
+        """(subject, metric, model version, loss, persistence's loss) of every scored forecast kept."""
+        return [
+            (subject, metric, score.version, score.loss, score.base_loss)
+            for (subject, metric), scores in self._scores.items()
+            for score in scores
+        ]
+
     def link_row(self, link: LinkId) -> AccuracyRow | None:
         """Accuracy of one link's congestion forecasts; None before the first was scored."""
         pairs = self._link_scores.get(str(link))

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from pathlib import Path
 
+from api.champions import Champions
 from api.plugin_models import TriedModels, tried_models
 from forecast.predict.worker import PredictReply, PredictRequest
 from telemetry.errors import ModelError
@@ -23,7 +25,7 @@ _models = TriedModels()
 """Of the process that forecasts."""
 
 
-def _start(models: Sequence[str] = ()) -> None:
+def _start(models: Sequence[str] = (), store: Path | None = None) -> None:
     # Two BLAS pools on one small machine only steal from each other.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -32,6 +34,8 @@ def _start(models: Sequence[str] = ()) -> None:
     if models:
         global _models
         _models = tried_models(models)
+    if store is not None:
+        _models.champions = Champions(store, _models.guards)
     threading.Thread(target=_end_with_the_service, name="end with the service", daemon=True).start()
 
 
@@ -63,17 +67,19 @@ class ForecastWorker:
     Args:
         timeout_s: longest wait for one reply.
         models: of other packages, to be tried beside the built-in ones.
+        store: folder of the model store, whose champions serve; None for the built-in models alone.
     """
 
-    def __init__(self, timeout_s: float = 60.0, models: Sequence[str] = ()) -> None:
+    def __init__(self, timeout_s: float = 60.0, models: Sequence[str] = (), store: Path | None = None) -> None:
         self._timeout_s = timeout_s
         self._models = tuple(models)
+        self._store = store
         self._pool = self._new_pool()
         self.restarts_total = 0
 
     def _new_pool(self) -> ProcessPoolExecutor:
         spawned = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(1, mp_context=spawned, initializer=_start, initargs=(self._models,))
+        return ProcessPoolExecutor(1, mp_context=spawned, initializer=_start, initargs=(self._models, self._store))
 
     async def predict(self, request: PredictRequest) -> PredictReply:
         """Run one request in the worker.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from api.champions import Champions
 from forecast.predict.room_models import RoomModels, default_models
 from forecast.predict.worker import PredictReply, PredictRequest, predict
 from models.base import Forecaster
@@ -25,17 +26,20 @@ class TriedModels:
         room: what forecasting calls; None for the built-in ones alone.
         guards: models of plug-ins that are tried.
         left_out: sentences about those that are not.
+        champions: of the model store; None where it is not looked at.
     """
 
     room: RoomModels | None = None
     guards: tuple[Guarded, ...] = ()
     left_out: list[str] = field(default_factory=list)
+    champions: Champions | None = None
     _told: set[str] = field(default_factory=set)
 
     def predict(self, request: PredictRequest) -> PredictReply:
         """One round; what a plug-in's model did wrong is counted and told once."""
         before = sum(guard.failures for guard in self.guards)
-        reply = predict(request, self.room)
+        champions = self.champions
+        reply = champions.predict(request, predict, self.room) if champions else predict(request, self.room)
         failures = sum(guard.failures for guard in self.guards) - before
         said = [*self.left_out, *(guard.problem for guard in self.guards if guard.problem)]
         fresh = [sentence for sentence in said if sentence not in self._told]

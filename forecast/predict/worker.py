@@ -39,6 +39,23 @@ class PredictRequest:
     settings: PredictSettings = field(default_factory=PredictSettings)
 
 
+@dataclass(frozen=True, slots=True)
+class TrainedState:
+    """How a trained model stands in the process that forecasts.
+
+    Args:
+        name: of the model.
+        version: that serves; empty when the built-in models do.
+        fault: why it may serve no longer; empty while nothing is wrong.
+        refused: why the champion that the store names is not loaded; empty when it is.
+    """
+
+    name: str
+    version: str
+    fault: str = ""
+    refused: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictReply:
     """One round of forecasts.
@@ -49,6 +66,7 @@ class PredictReply:
         phases: past phases per job as (start_s, end_s, phase), oldest first.
         errors: ``job`` or ``links`` -> how many failed inside a model; each is also an absence above.
         messages: what failed, in sentences.
+        trained: trained models that serve or were refused.
     """
 
     jobs: tuple[JobForecast, ...] = ()
@@ -56,6 +74,7 @@ class PredictReply:
     phases: dict[JobId, list[tuple[float, float, PhaseName]]] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
+    trained: tuple[TrainedState, ...] = ()
 
 
 def predict(request: PredictRequest, models: RoomModels | None = None) -> PredictReply:
