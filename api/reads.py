@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from api.model_keeper import ModelsView
 from api.outlook import Outlook
 from collectors.nccl.standing import CommunicatorState
 from collectors.served import Twice
@@ -194,6 +195,10 @@ class Reads(Protocol):
 
     def accuracy(self) -> list[AccuracyRow]:
         """Live accuracy, by subject and metric."""
+        ...
+
+    def models(self) -> ModelsView:
+        """Trained models: champions, challengers, what was done and why."""
         ...
 
     def health(self) -> Health:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Protocol
 
 from api.accuracy import AccuracyBook
@@ -16,6 +17,7 @@ from api.closer_look import look_closer
 from api.desk import AdviceDesk
 from api.forecast_worker import ForecastWorker
 from api.intake import Intake
+from api.model_keeper import ModelKeeper, ModelsView
 from api.outlook import Outlook, Outlooks
 from api.push import Push
 from api.readiness import device_view, missing_fields, reasons_not_ready
@@ -73,6 +75,7 @@ class Service(Board):
         rules: who proposes advice, by name; the built-in ones when None.
         push: what others send; None when nobody may.
         beside: what is read beside the telemetry; nothing when None.
+        trained: folder of the model store; None when trained models are not served.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Service(Board):
         rules: Mapping[str, Rule] | None = None,
         push: Push | None = None,
         beside: Beside | None = None,
+        trained: Path | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -103,6 +107,7 @@ class Service(Board):
         self._wiring = Wiring()
         self._outlooks = Outlooks()
         self._counters: Counter[str] = Counter()
+        self._keeper = ModelKeeper(trained, self._counters) if trained else None
         self._advising = Advising(settings, self, desk, rules, clock, self._counters)
         self._problem = ""
         self._started_s = clock.now()
@@ -153,6 +158,8 @@ class Service(Board):
             self._book.forget(str(gone))
         look_closer(self._source, request, reply, self._counters)
         self._score(request, reply)
+        if self._keeper is not None:
+            await asyncio.to_thread(self._keeper.after_round, reply.trained, self._book.live(), now_s)
         await asyncio.to_thread(self._outlooks.update, self._beside.rosters(), now_s)
         await self._advising.advise(self.snapshot(), now_s)
 
@@ -227,6 +234,10 @@ class Service(Board):
     def accuracy(self) -> list[AccuracyRow]:
         """Live accuracy."""
         return self._book.rows()
+
+    def models(self) -> ModelsView:
+        """Trained models: champions, challengers, what was done and why."""
+        return self._keeper.view if self._keeper is not None else ModelsView()
 
     def health(self) -> Health:
         """Readiness, sources, own counters."""

@@ -85,6 +85,9 @@ class ForecastSettings(Section):
         default_factory=list,
         description="Models of other packages, by entry point in gpucast.models, that are tried beside the built-in ones.",
     )
+    trained: bool = Field(
+        default=True, description="Champions that `gpucast train` made, in `models` in the data folder, serve."
+    )
     link_horizon_s: float = Field(default=30.0, gt=0, description="How far congestion is foreseen, seconds.")
 
 

@@ -43,6 +43,8 @@ from telemetry.topology import ClusterSnapshot
 STOP_WITHIN_S = 4.5
 """After this a stop no longer waits for anybody: what was acknowledged is on disk."""
 CONNECTIONS_WITHIN_S = 2
+MODELS_FOLDER = "models"
+"""Of the data folder: the model store."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells expect it."""
 
@@ -95,6 +97,7 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         else ExporterSource(settings.scrape, intake.take, clock, beside, custom)
     )
     push = Push(intake, clock.now, schedulers.ownership, custom)
+    trained = settings.store.folder / MODELS_FOLDER if settings.forecast.trained else None
     desk = AdviceDesk(chosen, settings.advice.modes)
     service = Service(
         settings,
@@ -102,11 +105,12 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
         ring=ring,
         intake=intake,
         source=source,
-        worker=ForecastWorker(models=settings.forecast.models),
+        worker=ForecastWorker(models=settings.forecast.models, store=trained),
         desk=desk,
         rules=plugins.rules(),
         push=push,
         beside=beside,
+        trained=trained,
     )
     http = HttpSettings(
         mode=desk.mode,

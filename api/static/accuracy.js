@@ -19,13 +19,29 @@ function coverCell(value, asked) {
   return el("td", { class: off ? "number off" : "number", title, text: value === null ? "–" : `${percent(value)}${off ? " !" : ""}` });
 }
 
-/** Draw the table. */
+/** What was trained: who serves since when, and the last thing that was done, with its reason. */
+function modelLines(models) {
+  return models.map((model) => {
+    const last = model.events[model.events.length - 1];
+    const serves = model.serving ? `${model.serving.slice(0, 8)} serves` : "the built-in models serve";
+    const live = model.versions.find((one) => one.version === model.serving)?.live;
+    return el("li", {},
+      el("b", { text: `${model.name}: ${serves}` }),
+      live ? ` live skill ${skill(live.skill)} over ${live.origins.toLocaleString("en")} forecasts.` : "",
+      model.refused ? el("span", { class: "off", text: ` Refused: ${model.refused}` }) : "",
+      last ? ` Last: ${last.kind.replace("_", " ")} ${last.version.slice(0, 8)} by ${last.by}, ${last.reason}.` : "");
+  });
+}
+
+/** Draw the table, and the trained models below it. */
 export function drawAccuracy(state) {
   const rows = state.accuracy?.items ?? [];
-  redrawn(document.getElementById("accuracy"), [rows, Boolean(state.accuracy)], () => {
+  const models = state.models?.items ?? [];
+  redrawn(document.getElementById("accuracy"), [rows, Boolean(state.accuracy), models], () => {
+    const trained = models.length ? el("ul", { class: "trained", "aria-label": "Trained models" }, ...modelLines(models)) : "";
     if (!rows.length) {
       const text = state.accuracy ? "Nothing has been scored yet: a forecast is scored once its horizon has passed." : "";
-      return el("p", { class: "empty", text });
+      return el("div", {}, el("p", { class: "empty", text }), trained);
     }
     const head = el("tr", {}, ...HEADS.map((name, i) => el("th", { scope: "col", class: i > 2 ? "number" : "", text: name })));
     const body = rows.map((row) =>
@@ -37,6 +53,7 @@ export function drawAccuracy(state) {
         el("td", { class: "number", text: row.scored.toLocaleString("en") }),
       ),
     );
-    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Live accuracy" }, el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)));
+    const table = el("table", {}, el("thead", {}, head), el("tbody", {}, ...body));
+    return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Live accuracy" }, table), trained);
   });
 }

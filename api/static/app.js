@@ -14,7 +14,7 @@ const POLL_MS = 1500;
 const SLOW_MS = 6000;
 const client = new Client();
 const state = {
-  health: null, jobs: null, links: null, advice: null, accuracy: null,
+  health: null, jobs: null, links: null, advice: null, accuracy: null, models: null,
   queue: null, wiring: null, collectives: null,
   jobId: null, metric: null, metricByUser: null, view: "3 min", viewByUser: false,
   forecast: null, history: null, phases: null,
@@ -125,8 +125,8 @@ async function readSelected() {
 async function readSlow() {
   if (performance.now() - slow_ms < SLOW_MS) return;
   slow_ms = performance.now();
-  [state.accuracy, state.queue, state.wiring, state.collectives] = await Promise.all(
-    ["/v1/accuracy?limit=200", "/v1/queue?limit=20", "/v1/topology?limit=400", "/v1/collectives?limit=200"].map((path) => client.get(path)),
+  [state.accuracy, state.models, state.queue, state.wiring, state.collectives] = await Promise.all(
+    ["/v1/accuracy?limit=200", "/v1/models", "/v1/queue?limit=20", "/v1/topology?limit=400", "/v1/collectives?limit=200"].map((path) => client.get(path)),
   );
   const list = document.getElementById("jobs-list").getBoundingClientRect();
   const visible = (state.jobs?.items ?? []).filter((job) => {

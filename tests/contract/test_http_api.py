@@ -50,6 +50,7 @@ GOOD: dict[str, str] = {
     "/v1/advice/{advice_id}:{verb}": "/v1/advice/a1f03c:approve",
     "/v1/intents:estimate": "/v1/intents:estimate",
     "/v1/accuracy": "/v1/accuracy",
+    "/v1/models": "/v1/models",
     "/v1/health": "/v1/health",
     "/v1/plugins": "/v1/plugins",
     "/v1/telemetry/write": "/v1/telemetry/write",

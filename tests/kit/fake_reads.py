@@ -14,6 +14,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from api.model_keeper import ModelsView
 from api.outlook import Outlook
 from api.reads import AccuracyRow, AdviceRecord, DeviceView, Health, History, WiringView
 from collectors.nccl.standing import CommunicatorState
@@ -40,6 +41,7 @@ from telemetry.errors import AdviceError
 from telemetry.ids import JobId, LinkId
 from telemetry.roster import JobRecord, Roster
 from tests.kit.fake_cluster import made_up_collectives, made_up_outlooks, made_up_roster, made_up_wiring
+from tests.kit.fake_models import made_up_models
 
 FIXED_NOW_S = 1_796_074_200.0
 _DEVICES = DeviceView(
@@ -256,6 +258,10 @@ class FakeReads:
         changed = replace(record, status=status, receipt=receipt if verb != "reject" else record.receipt)
         self._records = [changed if one is record else one for one in self._records]
         return changed
+
+    def models(self) -> ModelsView:
+        """One trained model."""
+        return made_up_models(self.now())
 
     def accuracy(self) -> list[AccuracyRow]:
         """Live accuracy of every served metric, and of two links."""

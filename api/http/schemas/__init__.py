@@ -45,6 +45,7 @@ from api.http.schemas.jobs import (
     PhaseSpan,
 )
 from api.http.schemas.links import CauseOut, LinkCongestion, LinkList, LinkSummary
+from api.http.schemas.models import LiveSkillOut, ModelEventOut, ModelList, ModelOut, ModelVersionOut
 from api.http.schemas.push import StepIn, StepsOut
 
 __all__ = [
@@ -74,8 +75,13 @@ __all__ = [
     "LinkList",
     "LinkSummary",
     "LinkText",
+    "LiveSkillOut",
     "LullOut",
     "MetricSummary",
+    "ModelEventOut",
+    "ModelList",
+    "ModelOut",
+    "ModelVersionOut",
     "OtherPeriodOut",
     "PeriodOut",
     "PhaseOut",
