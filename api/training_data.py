@@ -51,12 +51,10 @@ class Stretch:
 
 
 def from_store(reader: Reader, until_s: float, span_s: float, wanted: Sequence[StepClass], say: Say) -> list[Stretch]:
-    """Stretches of every job of the span, newest first, each as it was known at its own end.
-
-    A sample that came in after the end of its stretch is not used: the service did not have it either.
+    """Stretches of every job of the span, newest first.
 
     Args:
-        reader: store.
+        reader: store, as it was known at ``until_s``.
         until_s: nothing later is read.
         span_s: how far back.
         wanted: classes of sampling steps.

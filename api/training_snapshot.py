@@ -10,16 +10,45 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from features.store.base import Series
 from features.store.duck import DuckStore
 from telemetry.errors import ConfigError, StoreError
+from telemetry.ids import SeriesKey
+from telemetry.jobs import Allocation
 
 DATABASE = "samples.duckdb"
 TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBy:
+    """A store as it was known at a moment: later samples, and those that came in later, are not there.
+
+    Args:
+        store: the whole.
+        at_s: the moment, Unix seconds of this machine's clock.
+    """
+
+    store: DuckStore
+    at_s: float
+
+    def read(self, keys: Sequence[SeriesKey], as_of_s: float, window_s: float) -> list[Series]:
+        """The series as known then."""
+        return self.store.read(keys, as_of_s, window_s, known_by_s=self.at_s)
+
+    def keys(self, metrics: Iterable[str] | None = None) -> list[SeriesKey]:
+        """Every series."""
+        return self.store.keys(metrics)
+
+    def allocations(self, as_of_s: float, window_s: float) -> list[Allocation]:
+        """Who had what."""
+        return self.store.allocations(as_of_s, window_s)
 
 
 @contextmanager

@@ -131,7 +131,7 @@ def histories(
     """
     from api.training import plan_for
     from api.training_data import from_folder, from_store
-    from api.training_snapshot import snapshot_of
+    from api.training_snapshot import KnownBy, snapshot_of
     from models.store_recipes import STEP_CLASSES, class_of
     from telemetry.errors import ConfigError
 
@@ -143,7 +143,7 @@ def histories(
     else:
         with snapshot_of(settings.store.folder, root / ".work") as store:
             until_s = moment(args.until) if args.until else newest_s(store)
-            stretches = from_store(store, until_s, args.days * 86_400.0, wanted, say)
+            stretches = from_store(KnownBy(store, until_s), until_s, args.days * 86_400.0, wanted, say)
     found: list[tuple[StepClass, Sequence[Stretch], Plan]] = []
     for kind in wanted:
         own = [stretch for stretch in stretches if class_of(stretch.context.step_s) == kind]
