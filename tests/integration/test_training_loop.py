@@ -11,13 +11,23 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from api.forecast_worker import ForecastWorker
 from api.training_data import from_store
 from api.training_snapshot import KnownBy, snapshot_of
+from features.frame import JobFrame
 from features.store.duck import DuckStore
+from forecast.predict.settings import PredictSettings
+from forecast.predict.types import QuantilePath
+from forecast.predict.worker import PredictRequest, TrainedState
+from models.promotion import promote
 from models.store import ModelStore
 from models.store_recipes import STEP_CLASSES
+from telemetry.ids import GpuId, JobId
+from telemetry.jobs import JobView
+from tests.kit.trained_models import booster, context, losses, publish
 from tests.kit.training_store import START_S, fill_store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -174,3 +184,28 @@ def test_it_trains_beside_a_service_that_has_the_store_open(tmp_path: Path) -> N
 
     assert [one.at_s.tolist() for one in mine] == [one.at_s.tolist() for one in theirs]
     assert all(one.at_s.size == 300 for one in mine)
+
+
+@pytest.mark.asyncio
+async def test_the_service_takes_a_champion_up_while_it_runs(tmp_path: Path) -> None:
+    """The very process that forecast without a champion forecasts with it in the round after its promotion."""
+    root = tmp_path / "models"
+    store = ModelStore(root)
+    version = publish(store, losses(0.5, 0.6), booster(tmp_path / "fitted" / "gbdt"))
+    gpu = GpuId("gpu-00", "GPU-0")
+    one = context(points=400)
+    job = JobView(JobId("slurm", "1"), ("gpu-00",), (gpu,), START_S, START_S + 400)
+    frame = JobFrame(job, START_S + 400, START_S + 400, one.rows(np.empty(0, np.intp)), (), one)
+    request = PredictRequest(now_s=START_S + 401, jobs=(frame,), settings=PredictSettings(horizon_s=20, max_age_s=30))
+    worker = ForecastWorker(store=root)
+    try:
+        before = await worker.predict(request)
+        promote(store, NAME, version, now_s=1.0)
+        after = await worker.predict(request)
+    finally:
+        worker.close()
+
+    assert (before.trained, after.trained) == ((), (TrainedState(NAME, version),))
+    versions = [path.model_version for path in after.jobs[0].metrics.values() if isinstance(path, QuantilePath)]
+    assert any(one.endswith(f"@{version}") for one in versions)
+    assert worker.restarts_total == 0

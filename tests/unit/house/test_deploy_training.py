@@ -80,11 +80,11 @@ def test_the_batch_script_turns_the_gates_no_into_success(tmp_path: Path) -> Non
     def run(code: int, **more: str) -> int:
         fake.write_text(f"#!/bin/sh\nexit {code}\n")
         fake.chmod(0o755)
-        environment = {"PATH": "/usr/bin:/bin", "GPUCAST_PYTHON": str(fake), **more}
+        environment = {"PATH": "/usr/bin:/bin", "TRAIN_PYTHON": str(fake), **more}
         return subprocess.run(
             ["bash", str(script)], env=environment, capture_output=True, timeout=30, check=False
         ).returncode
 
-    good = {"GPUCAST_DATA": str(tmp_path), "GPUCAST_AS_ROOT": "1"}
+    good = {"TRAIN_DATA": str(tmp_path), "TRAIN_AS_ROOT": "1"}
     assert [run(code, **good) for code in (0, 1, 5)] == [0, 1, 0]
-    assert run(0, GPUCAST_AS_ROOT="1") != 0
+    assert run(0, TRAIN_AS_ROOT="1") != 0
