@@ -154,7 +154,8 @@ class PrometheusSource(_Pooled):
 
     async def run(self) -> None:
         """Read until cancelled."""
-        from collectors.prometheus import PrometheusCollector, PrometheusTail
+        from collectors.prometheus import PrometheusCollector
+        from collectors.prometheus_tail import PrometheusTail
 
         collector = PrometheusCollector(
             self._settings.url,

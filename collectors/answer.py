@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,12 @@ class Answer:
         return self.state == "error" and (
             self.error_type in _RETRY_SMALLER_TYPES or any(sign in text for sign in _TOO_MUCH)
         )
+
+
+def named(answer: Answer, field: str) -> Answer:
+    """The answer with the name that a function took from its series."""
+    series = tuple(replace(one, labels={"__name__": field, **one.labels}) for one in answer.series)
+    return replace(answer, series=series)
 
 
 def is_answer(document: object) -> bool:

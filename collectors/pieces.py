@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from collectors.attribution import Owner
 from collectors.quality import Limits
-from telemetry.catalogue import ACTIVE_PORT_STATE, Level, Metric, Source
+from telemetry.catalogue import ACTIVE_PORT_STATE, BY_NAME, PER_WORKLOAD, Level, Metric, Source
 from telemetry.ids import GpuId, SeriesKey
 from telemetry.samples import CodeArray, FloatArray, Problem, Reason
 
@@ -89,12 +89,34 @@ def _merge_part(pieces: list[Piece], notes: dict[tuple[Problem, str], int]) -> C
 def _precedence(piece: Piece, pieces: Sequence[Piece]) -> tuple[bool, bool, float]:
     """Sort key, weakest first: a MIG line, then pods' lines, then the device's own line where it stays beside them."""
     sliced = piece.meaning.gpu is not None and bool(piece.meaning.gpu.mig)
-    ownerless = piece.meaning.owner is None
-    beside = ownerless and any(
+    return not sliced, _beside(piece, pieces), float(piece.at_s[0])
+
+
+def workloads_own(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pods' own numbers that stand beside the device's own line, each as a series of its own.
+
+    Time slicing repeats the device's number for every pod; only where a line without an owner stays beside them are the
+    pods' lines numbers of their own.
+    """
+    metric = PER_WORKLOAD.get(pieces[0].meaning.metric.name)
+    if metric is None or not any(_beside(piece, pieces) for piece in pieces):
+        return []
+    found = []
+    for piece in pieces:
+        meaning = piece.meaning
+        sliced = meaning.gpu is not None and bool(meaning.gpu.mig)
+        if meaning.owner is not None and not (sliced and meaning.metric.level is Level.GPU):
+            who = meaning.owner.workload or str(meaning.owner.job)
+            key = SeriesKey(metric, f"{meaning.key.entity}@{who}")
+            found.append(replace(piece, meaning=replace(meaning, key=key, metric=BY_NAME[metric])))
+    return found
+
+
+def _beside(piece: Piece, pieces: Sequence[Piece]) -> bool:
+    return piece.meaning.owner is None and any(
         other is not piece and other.meaning.owner is not None and np.isin(piece.at_s, other.at_s).sum() > 1
         for other in pieces
     )
-    return not sliced, beside, float(piece.at_s[0])
 
 
 def close_down_ports(columns: dict[SeriesKey, Columns]) -> None:

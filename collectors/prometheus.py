@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from collectors.address import shown_address
-from collectors.answer import Answer
+from collectors.answer import Answer, named
 from collectors.aside import call_aside
 from collectors.attribution import OwnerRules
 from collectors.custom_map import CustomMap
@@ -23,7 +23,6 @@ from telemetry.catalogue import (
     NODE_NAME_FIELD,
     PER_CORE_FIELDS,
     UPLINK_FIELD,
-    Metric,
     canonical_field,
 )
 from telemetry.errors import BadReply, ConfigError, SourceError, SourceUnreachable
@@ -35,11 +34,11 @@ _MOST_POINTS = 11_000
 _LEAST_CHUNK_S = 30.0
 _FIELDS_PER_QUERY = 40
 """Keeps the address of a query under 2 kB, which every proxy lets through."""
+SUMMED_EVERY_S = 15.0
+"""Processor time summed over cores comes on a grid of this step: a raw range selector cannot sum."""
 _MOST_REFUSALS = 64
 """Of one reading; a server that refuses this often is not asked for ever smaller pieces."""
 _ASK_NAMES_AGAIN_S = 60.0
-_UNREAD = (Problem.UNREACHABLE, Problem.TIMEOUT, Problem.QUERY_ERROR)
-"""Findings of a reading that gave nothing and has to be made again from its start."""
 
 
 class PrometheusCollector:
@@ -51,7 +50,7 @@ class PrometheusCollector:
         step_s: None for raw samples; else values on a grid of this step, in which Prometheus repeats a lost target's
             last value for up to 5 minutes.
         chunk_s: longest span asked for at once; halved where the server says it is too much.
-        metrics: catalogue names to read; when None all but those with a series for each core.
+        metrics: catalogue names to read; when None all, those with a series for each core summed over the cores by the server.
         rules: the site's naming of owners.
         headers: sent with each query, such as an authorisation.
         custom: the site's own metrics, read besides.
@@ -74,7 +73,8 @@ class PrometheusCollector:
         custom: CustomMap | None = None,
         ownership: Ownership | None = None,
     ) -> None:
-        wanted = [m.name for m in METRICS if _is_light(m)] if metrics is None else list(metrics)
+        wanted = [m.name for m in METRICS] if metrics is None else list(metrics)
+        self._summed = PER_CORE_FIELDS if metrics is None else frozenset()
         unknown = [name for name in wanted if name not in BY_NAME]
         if unknown:
             raise ConfigError(f"{unknown[0]} is not a metric of the catalogue", mend="gpucast names them with units")
@@ -89,7 +89,9 @@ class PrometheusCollector:
         self._wired_keys: tuple[SeriesKey, ...] | None = None
         self._step_s = step_s
         self._chunk_s = chunk_s if step_s is None else min(chunk_s, step_s * (_MOST_POINTS - 1))
-        self._fields = {source.field for name in wanted for source in BY_NAME[name].sources} | custom.fields
+        named = {source.field for name in wanted for source in BY_NAME[name].sources}
+        self._fields = (named - self._summed) | custom.fields
+        self._to_sum: list[str] = []
         self._api = PrometheusApi(url.rstrip("/"), timeout_s=timeout_s, headers=headers, max_bytes=MAX_BYTES)
         self._mapper = SeriesMapper(self.name, rules, custom)
         self._ownership = ownership
@@ -123,6 +125,7 @@ class PrometheusCollector:
             for start_s, end_s in _chunks(window, self._chunk_s):
                 for fields in _groups(self._present, _FIELDS_PER_QUERY):
                     answers += self._read(fields, start_s, end_s, findings)
+                answers += [answer for name in self._to_sum for answer in self._sum(name, start_s, end_s, findings)]
         except SourceUnreachable as dead:
             problem = Problem.TIMEOUT if "within" in dead.message else Problem.UNREACHABLE
             findings.append(Finding(problem, self.name, _without_source(dead)))
@@ -148,6 +151,7 @@ class PrometheusCollector:
         if self._asked_at_s is not None and 0 <= window.end_s - self._asked_at_s < _ASK_NAMES_AGAIN_S:
             return
         names = set(self._api.metric_names())
+        self._to_sum = sorted(name for name in names if name in self._summed)
         self._present = sorted(name for name in names if name in self._fields or canonical_field(name) in self._fields)
         if NODE_NAME_FIELD in names:
             rows = [series.labels for series in self._api.instant(NODE_NAME_FIELD, window.end_s).series]
@@ -157,7 +161,7 @@ class PrometheusCollector:
         if UPLINK_FIELD in names:
             rows = [series.labels for series in self._api.instant(UPLINK_FIELD, window.end_s).series]
             self.wiring = wiring_of_labels(rows)
-        self._asked_at_s = window.end_s if self._present else None
+        self._asked_at_s = window.end_s if self._present or self._to_sum else None
 
     def _read(self, fields: Sequence[str], start_s: float, end_s: float, findings: list[Finding]) -> list[Answer]:
         """The fields over a span; halves the span, then the fields, while the server says it is too much."""
@@ -180,6 +184,19 @@ class PrometheusCollector:
             findings.append(Finding(Problem.QUERY_ERROR, self.name, _without_source(bad)))
             return []
 
+    def _sum(self, field: str, start_s: float, end_s: float, findings: list[Finding]) -> list[Answer]:
+        """A field summed over cores, on a grid that is the same from reading to reading."""
+        step_s = max(self._step_s or 0.0, SUMMED_EVERY_S)
+        first_s, last_s = np.ceil(start_s / step_s) * step_s, np.floor(end_s / step_s) * step_s
+        if last_s < first_s:
+            return []
+        try:
+            answer = self._api.range(f"sum without (cpu) ({field})", float(first_s), float(last_s), step_s)
+        except BadReply as bad:
+            findings.append(Finding(Problem.QUERY_ERROR, self.name, _without_source(bad)))
+            return []
+        return [named(answer, field)]
+
     def _ask(self, fields: Sequence[str], start_s: float, end_s: float) -> Answer:
         selector = f'{{__name__=~"{"|".join(fields)}"}}'
         if self._step_s is not None:
@@ -187,73 +204,6 @@ class PrometheusCollector:
         # Since version 3 a range selector leaves out its left end: one millisecond more takes it in.
         span_ms = max(round((end_s - start_s) * 1000), 0) + 1
         return self._api.instant(f"{selector}[{span_ms}ms]", end_s)
-
-
-class PrometheusTail:
-    """Follows a server: each reading gives what it has not given before.
-
-    The first reading takes the whole window asked for. A sample is there to be queried only after its scrape ended,
-    so each later reading looks back a little behind the last one and leaves out what it gave already.
-
-    Args:
-        collector: the server.
-        lookback_s: how far a later reading looks back behind the last; more than the slowest scrape takes.
-    """
-
-    def __init__(self, collector: PrometheusCollector, lookback_s: float = 30.0) -> None:
-        self.name = collector.name
-        self.provides = collector.provides
-        self._collector = collector
-        self._lookback_s = lookback_s
-        self._read_until_s = -np.inf
-        self._newest_s: dict[SeriesKey, float] = {}
-
-    @property
-    def wiring(self) -> tuple[Wiring, ...]:
-        """Cables that the server's series tell of."""
-        return self._collector.wiring
-
-    @property
-    def capacity_bytes_per_s(self) -> dict[str, float]:
-        """Port speeds that the server's series tell of."""
-        return self._collector.capacity_bytes_per_s
-
-    @property
-    def nics(self) -> set[LinkId]:
-        """Host ports that the server has samples of."""
-        return self._collector.nics
-
-    async def collect(self, window: Window) -> SampleBatch:
-        """Samples of the window that were not given yet; ``window.start_s`` may stay the same all the time."""
-        start_s = max(window.start_s, min(self._read_until_s - self._lookback_s, window.end_s))
-        batch = await self._collector.collect(Window(start_s, window.end_s))
-        if len(batch) or not any(finding.problem in _UNREAD for finding in batch.findings):
-            self._read_until_s = window.end_s
-        if not len(batch):
-            return batch
-        newest_s = np.array([self._newest_s.get(key, -np.inf) for key in batch.keys])
-        fresh = batch.at_s > newest_s[batch.series]
-        np.maximum.at(newest_s, batch.series, batch.at_s)
-        self._newest_s.update(zip(batch.keys, newest_s.tolist(), strict=True))
-        return SampleBatch(
-            batch.keys,
-            batch.series[fresh],
-            batch.at_s[fresh],
-            batch.value[fresh],
-            batch.reason[fresh],
-            batch.sightings,
-            batch.findings,
-            batch.source,
-            batch.received_s,
-        )
-
-    def close(self) -> None:
-        """Release the connections."""
-        self._collector.close()
-
-
-def _is_light(metric: Metric) -> bool:
-    return any(source.field not in PER_CORE_FIELDS for source in metric.sources)
 
 
 def _without_source(error: SourceError) -> str:

@@ -79,7 +79,7 @@ def read_steps(data: bytes, source: str) -> Inspection | None:
         replace(row, at_s=None) if row.at_s == _ANY_TIME_S else row for batch in batches for row in rows_of(batch, True)
     )
     known = f", {taken.duplicates} told before" if taken.duplicates else ""
-    others = f", {taken.other_ranks} of other ranks (left out)" if taken.other_ranks else ""
+    others = f", {taken.other_ranks} of other ranks (only their step times are kept)" if taken.other_ranks else ""
     summary = f"{len(reports)} reports of {len(batches)} jobs{known}{others}"
     findings = tuple(Finding(Problem.MALFORMED_LINE, source, fault) for fault in faults[:20])
     return Inspection(source, "steps that a job reports", summary, rows, findings)

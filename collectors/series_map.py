@@ -16,7 +16,7 @@ from collectors.custom_map import CustomMap
 from collectors.device_index import PROFILE_LABEL, IndexRow, index_of
 from collectors.entities import UNKNOWN_NODE, Place, clean_labels, entity_of, gpu_of, part_of, uuid_of
 from collectors.owner_times import GpuTimes, sightings_of
-from collectors.pieces import Columns, Meaning, Piece, close_down_ports, merge_pieces
+from collectors.pieces import Columns, Meaning, Piece, close_down_ports, merge_pieces, workloads_own
 from collectors.quality import PROBLEM_OF, Limits, judge
 from telemetry.catalogue import Level, left_out, meaning_of
 from telemetry.ids import GpuId, SeriesKey
@@ -95,6 +95,8 @@ class SeriesMapper:
             piece = self._judge(series, meaning, start_s, end_s)
             if piece.at_s.size:
                 pieces.setdefault(meaning.key, []).append(piece)
+        for own in [own for group in pieces.values() if len(group) > 1 for own in workloads_own(group)]:
+            pieces.setdefault(own.meaning.key, []).append(own)
         columns = {key: merge_pieces(group, notes) for key, group in sorted(pieces.items())}
         close_down_ports(columns)
         for key, (at_s, value, reason) in columns.items():

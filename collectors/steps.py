@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from collectors.rank_steps import RankSteps
 from collectors.step_reports import StepReport
 from telemetry.catalogue_steps import STEP_METRICS
 from telemetry.ids import JobId, SeriesKey
@@ -36,7 +37,7 @@ class StepsTaken:
         batches: to be stored.
         accepted: reports that were taken.
         duplicates: that were known already.
-        other_ranks: of those taken, how many were not kept, since another rank speaks for the job.
+        other_ranks: of those taken, how many another rank speaks for: of them the time of a step is kept, nothing else.
         rejected: that cannot be used.
         faults: why, the first few.
         news: what is in ``batches``; for ``StepBook.forget`` where these could not be stored.
@@ -71,9 +72,10 @@ class StepBook:
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[JobId, _Job] = OrderedDict()
+        self._ranks = RankSteps()
 
     def take(self, reports: Sequence[StepReport], faults: Sequence[str], received_s: float) -> StepsTaken:
-        """Batches of the reports, one per job.
+        """Batches of the reports, one per job, and one per job with the times of each rank's steps.
 
         Args:
             reports: from ``read_reports``; order does not matter.
@@ -81,9 +83,12 @@ class StepBook:
             received_s: when they arrived.
         """
         kept: dict[JobId, list[StepReport]] = {}
+        timed: dict[JobId, list[StepReport]] = {}
         duplicates = other_ranks = 0
         for report in sorted(reports, key=_in_time):
             job = self._job(report, received_s)
+            if self._ranks.is_news(report):
+                timed.setdefault(report.job, []).append(report)
             if report.rank != job.lead:
                 other_ranks += 1
                 continue
@@ -93,20 +98,25 @@ class StepBook:
             else:
                 kept.setdefault(report.job, []).append(news)
         return StepsTaken(
-            batches=tuple(self._batch(self._jobs[job].keys, group, received_s) for job, group in kept.items()),
+            batches=(
+                *(self._batch(self._jobs[job].keys, group, received_s) for job, group in kept.items()),
+                *(self._ranks.batch(group, _SOURCE, received_s) for group in timed.values()),
+            ),
             accepted=len(reports) - duplicates,
             duplicates=duplicates,
             other_ranks=other_ranks,
             rejected=len(faults),
             faults=tuple(faults[:_MOST_FAULTS_TOLD]),
-            news=tuple(report for group in kept.values() for report in group),
+            news=tuple(report for group in (*kept.values(), *timed.values()) for report in group),
         )
 
     def forget(self, news: Iterable[StepReport]) -> None:
         """These could not be stored: sent again, they are no duplicates."""
+        news = tuple(news)
+        self._ranks.forget(news)
         for report in news:
             job = self._jobs.get(report.job)
-            if job is not None:
+            if job is not None and report.rank == job.lead:
                 job.checkpoints.pop((report.at_s, report.checkpoint), None)
                 if report.step is not None:
                     job.seen.pop(report.step, None)

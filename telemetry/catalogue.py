@@ -16,7 +16,7 @@ from telemetry.catalogue_amd import AMD_SOURCES
 from telemetry.catalogue_hosts import HOST_METRICS
 from telemetry.catalogue_nccl import NCCL_METRICS
 from telemetry.catalogue_scheduler import SCHEDULER_METRICS
-from telemetry.catalogue_steps import STEP_METRICS
+from telemetry.catalogue_steps import RANK_STEP_METRIC, STEP_METRICS
 from telemetry.metric import INF, KIB, MIB, Blank, Kind, Level, Metric, Source
 
 __all__ = [
@@ -744,6 +744,7 @@ METRICS: tuple[Metric, ...] = (
     *HOST_METRICS,
     *SCHEDULER_METRICS,
     *STEP_METRICS,
+    RANK_STEP_METRIC,
 )
 """Every row."""
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from telemetry.metric import INF, Kind, Level, Metric
 
+RANK_STEP_METRIC = Metric(
+    "rank_step_duration_s",
+    "seconds",
+    Kind.GAUGE,
+    Level.RANK,
+    (),
+    high=1e6,
+    meaning="how long a step took one process of a job",
+)
 STEP_METRICS: tuple[Metric, ...] = (
     Metric("job_step_total", "steps", Kind.COUNTER, Level.JOB, (), meaning="number of the step that was just finished"),
     Metric("job_step_duration_s", "seconds", Kind.GAUGE, Level.JOB, (), high=1e6, meaning="how long that step took"),

@@ -43,6 +43,8 @@ class Level(StrEnum):
     HOST_DEVICE = "host_device"
     """A disk, mount, socket or network interface of a host."""
     JOB = "job"
+    RANK = "rank"
+    """One process of a job; entity ``job@rank``."""
     COMMUNICATOR = "communicator"
     COLLECTIVE = "collective"
     """An operation of a communicator, over all of its ranks or as one member saw it (``CollectiveId``)."""

@@ -12,6 +12,8 @@ from telemetry.machine import Machine
 
 NVLINK = "nvlink"
 BLOCK = "block"
+RING = "ring"
+TORUS = "torus3d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Topology:
         source: where this came from, for ``doctor``; several are joined by commas.
         paths: host name -> switches above it, nearest first; None at a tier that is not told.
         domain_of: kind of domain -> host name -> name of the domain. Kinds: ``nvlink`` (NVLink across hosts), ``rack``
-            (same rack-scale machine), ``block`` (a Slurm block), ``zone``, ``region`` and others that a source names.
+            (same rack-scale machine), ``block`` (a Slurm block), ``ring``, ``torus3d`` (those of Slurm), ``zone``, ``region`` and others that a source names.
         machines: host name -> its inside.
         aliases: another name of a switch or domain -> the name used here.
         said_by: what was told, such as ``leaf of gpu001`` -> sources that said so.

@@ -9,11 +9,20 @@ from pathlib import PurePath
 
 import orjson
 
-from collectors.topology import kueue_levels, mig_layout, node_labels, nvidia_smi_topo, slurm_yaml, topograph
+from collectors.topology import (
+    hypernodes,
+    kueue_levels,
+    mig_layout,
+    node_labels,
+    nvidia_smi_topo,
+    slurm_yaml,
+    topograph,
+)
 from collectors.topology.merge_machines import checked_machine
 from collectors.topology.nccl_xml import read_nccl_xml
 from collectors.topology.reading import NotTopology, Reading, counted, decoded
 from collectors.topology.slurm_block import read_blocks
+from collectors.topology.slurm_ring import read_rings
 from collectors.topology.slurm_tree import read_tree
 from collectors.topology.yaml_text import read_yaml
 from telemetry.errors import BadReply
@@ -21,13 +30,13 @@ from telemetry.topology import Topology
 
 FORMATS = (
     "Slurm topology.conf and topology.yaml, scontrol show topology, Topograph's graph, Kubernetes nodes as JSON, "
-    "Kueue topologies, nvidia-smi topo -m, nvidia-smi -L, nvidia-smi mig -lgi, NCCL's topology XML"
+    "Kueue topologies, Volcano HyperNodes, nvidia-smi topo -m, nvidia-smi -L, nvidia-smi mig -lgi, NCCL's topology XML"
 )
 
 MAX_TEXT_BYTES = 8 * 2**20
 """Largest source that is not JSON: Slurm's tree of 10,000 hosts, each named in full at every level, takes 1 MB."""
 
-_SLURM = re.compile(r"(?im)^[ \t]*(SwitchName|BlockName|BlockSizes)=")
+_SLURM = re.compile(r"(?im)^[ \t]*(SwitchName|BlockName|BlockSizes|RingName)=")
 _YAML = re.compile(r"(?m)^(?:-[ \t]+)?(?:topology|kind):")
 _XML_STARTS = ("<?xml", "<system", "<!")
 
@@ -76,7 +85,8 @@ def read_source(text: SourceText, levels: Sequence[str] = ()) -> Reading:
         return _about_host(text, mig_layout.read_instances(content, text.source, host_of(text)))
     kinds = {match[1].lower() for match in _SLURM.finditer(content)}
     if kinds:
-        return read_tree(content, text.source) if "switchname" in kinds else read_blocks(content, text.source)
+        read = read_tree if "switchname" in kinds else read_rings if kinds == {"ringname"} else read_blocks
+        return read(content, text.source)
     if _YAML.search(content):
         return _yaml(content, text.source, levels)
     raise NotTopology(text.source, "is in no topology format that gpucast reads", mend=f"It reads: {FORMATS}")
@@ -128,6 +138,8 @@ def _json(content: str, source: str, levels: Sequence[str]) -> Reading | None:
         raise NotTopology(source, f"is no JSON ({odd})", mend="Was the file cut?") from odd
     if topograph.is_graph(document):
         return topograph.read_graph(document, source)
+    if hypernodes.hypernodes_in(document):
+        return hypernodes.read_hypernodes([document], source)
     if node_labels.is_nodes(document):
         return node_labels.read_nodes(document, source, levels)
     if kueue_levels.is_levels(document):
@@ -141,6 +153,8 @@ def _yaml(content: str, source: str, levels: Sequence[str]) -> Reading:
         return slurm_yaml.read_slurm_yaml(content, source)
     if any(kueue_levels.is_levels(document) for document in documents):
         return kueue_levels.read_levels(documents, source)
+    if any(hypernodes.hypernodes_in(document) for document in documents):
+        return hypernodes.read_hypernodes(documents, source)
     nodes = next((document for document in documents if node_labels.is_nodes(document)), None)
     if nodes is not None:
         return node_labels.read_nodes(nodes, source, levels)

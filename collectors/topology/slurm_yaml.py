@@ -8,6 +8,7 @@ from typing import Any
 from collectors.topology.reading import Reading, short
 from collectors.topology.slurm_block import Block, block_sizes, block_topology
 from collectors.topology.slurm_lines import HostLists, aliases
+from collectors.topology.slurm_ring import KINDS, group_topology, groups_of
 from collectors.topology.slurm_tree import Switch, tree_topology
 from collectors.topology.yaml_text import read_yaml
 from telemetry.errors import BadReply
@@ -25,10 +26,10 @@ def is_slurm_yaml(document: Any) -> bool:
 
 
 def read_slurm_yaml(text: str, source: str) -> Reading:
-    """The tree and the blocks of the file: of each kind the cluster's default, else the first.
+    """Tree, blocks, ring and torus of the file: of each kind the cluster's default, else the first.
 
     Raises:
-        BadReply: it is no YAML of this shape, or it has neither tree nor blocks.
+        BadReply: it is no YAML of this shape, or it has none of them.
     """
     document = next((item for item in read_yaml(text, source) if is_slurm_yaml(item)), None)
     if document is None:
@@ -40,6 +41,7 @@ def read_slurm_yaml(text: str, source: str) -> Reading:
 
 def _reading(items: list[dict[str, Any]], source: str, real: Mapping[str, str]) -> Reading:
     lists, parts, unknowns = HostLists(source), [], []
+    broken: list[BadReply] = []
     findings: list[Finding] = []
     items = sorted(items, key=lambda item: str(item.get("cluster_default", "")).lower() not in _TRUE)
     taken: dict[str, str] = {}
@@ -52,15 +54,22 @@ def _reading(items: list[dict[str, Any]], source: str, real: Mapping[str, str]) 
         kind = kinds[0]
         if kind in taken:
             unknowns.append(f"{source} also has the {kind} {name}, which is left out beside {taken[kind]}")
-        elif kind in ("tree", "block"):
+        elif kind != "flat":
             taken[kind] = name
-            part, wrong = _part(kind, item[kind], name, source, lists, real)
+            if lists.left < 0:
+                break
+            try:
+                part, wrong = _part(kind, item[kind], name, source, lists, real)
+            except BadReply as bad:
+                broken.append(bad)
+                continue
             parts.append(part)
             findings += wrong
-        elif kind != "flat":
-            unknowns.append(f"{source} has the {kind} {name}, which gpucast does not read")
+    if broken and (not parts or lists.left < 0):
+        raise broken[0]
+    findings += [Finding(Problem.MALFORMED_LINE, source, str(bad)) for bad in broken]
     if not parts:
-        raise BadReply(source, "has neither a tree nor blocks", mend="Flat, ring and torus3d tell no distances here")
+        raise BadReply(source, "has neither tree, blocks, ring nor torus3d", mend="A flat topology tells no distances")
     return Reading(FORMAT, _joined(parts, source, tuple(unknowns)), (*lists.findings, *findings))
 
 
@@ -78,6 +87,8 @@ def _part(
             for row in _rows(body, "switches", "switch")
         ]
         return tree_topology(switches, source, real)
+    if kind in KINDS:
+        return group_topology(kind, groups_of(kind, body, where, lists), source, dict(real))
     sizes, wrong = _sizes(body, source)
     blocks = [
         Block(str(row["block"]), lists.expand(_text(row.get("nodes")), f"{where}, block {row['block']}"))

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from collectors.prometheus import PrometheusCollector, PrometheusTail
+from collectors.prometheus import PrometheusCollector
+from collectors.prometheus_tail import PrometheusTail
 from telemetry.ids import JobId, SeriesKey
 from telemetry.samples import Problem, SampleBatch, Window, validate_batch
 from tests.kit.page_server import serve

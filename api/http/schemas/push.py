@@ -36,6 +36,8 @@ class StepsOut(Answer):
 
     accepted: int = Field(description="Taken; on disk by now.")
     duplicates: int = Field(description="Known already by job and step; sending again does no harm.")
-    other_ranks: int = Field(description="Of those accepted, not kept: the lowest rank heard speaks for its job.")
+    other_ranks: int = Field(
+        description="Of those accepted: the lowest rank heard speaks for its job, of others the time of each step is kept."
+    )
     rejected: int = Field(description="That cannot be used.")
     faults: list[str] = Field(description="Why, the first few.")

@@ -186,7 +186,11 @@ def test_the_devices_own_series_wins_where_it_stays_beside_its_pods():
     own = (base, [(0.0, 80.0), (30.0, 80.0), (60.0, 80.0)])
     pod = (base | {"pod": "x-0", "namespace": "a"}, [(30.0, 20.0), (60.0, 20.0)])
     batch = SeriesMapper("s").batch([read_answer(_matrix(own, pod), "s")], 0.0)
-    assert batch.value.tolist() == [0.8, 0.8, 0.8]
+    mine = batch.series == [key.metric for key in batch.keys].index("gpu_util_ratio")
+    assert batch.value[mine].tolist() == [0.8, 0.8, 0.8]
+    (other,) = [key for key in batch.keys if key.metric == "workload_gpu_util_ratio"]
+    assert other.entity == "n:G@a/x-0"
+    assert batch.value[~mine].tolist() == [0.2, 0.2]
     assert Problem.DUPLICATE_SERIES not in {f.problem for f in batch.findings}
 
 
@@ -231,3 +235,57 @@ async def test_a_server_that_refuses_everything_is_not_asked_for_ever():
     assert len(server.queries) < 200
     assert len(batch) == 0
     assert any("too many samples" in finding.detail for finding in batch.findings)
+
+
+def test_time_slicing_gives_no_numbers_of_pods():
+    """The device's number is repeated for each pod, and none of it is a pod's own."""
+    base = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-1", "Hostname": "n1"}
+    pods = [(base | {"pod": f"x-{i}", "namespace": "a"}, [(30.0, 20.0), (60.0, 20.0)]) for i in range(2)]
+    batch = SeriesMapper("s").batch([read_answer(_matrix(*pods), "s")], 0.0)
+    assert {key.metric for key in batch.keys} == {"gpu_util_ratio"}
+
+
+class Cores:
+    """A server of hosts alone: sums over cores as Prometheus does, and refuses to hand out every core."""
+
+    def __init__(self) -> None:
+        self.queries: list[dict[str, str]] = []
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        if "label" in request.path:
+            return web.json_response({"status": "success", "data": ["node_cpu_seconds_total"]})
+        query = dict(request.query)
+        self.queries.append(query)
+        assert query["query"] == "sum without (cpu) (node_cpu_seconds_total)"
+        start_s, end_s, step_s = (float(query[key]) for key in ("start", "end", "step"))
+        n = int((end_s - start_s) // step_s) + 1
+        result = [
+            {
+                "metric": {"instance": "n1:9100", "mode": mode},
+                "values": [[start_s + i * step_s, str((start_s + i * step_s) * share)] for i in range(n)],
+            }
+            for mode, share in (("user", 3.0), ("system", 1.0), ("idle", 4.0), ("iowait", 0.5))
+        ]
+        return web.json_response({"status": "success", "data": {"resultType": "matrix", "result": result}})
+
+
+@pytest.mark.asyncio
+async def test_processor_time_is_summed_over_cores_by_the_server():
+    """Busy is the sum of its modes; the grid does not move with the window."""
+    cores = Cores()
+    batch = await read(cores, Window(1003.0, 1063.0))
+    found = {key.metric: batch.value[batch.series == i] for i, key in enumerate(batch.keys)}
+    times = batch.at_s[batch.series == 0].tolist()
+    assert times == [1005.0, 1020.0, 1035.0, 1050.0]
+    assert found["node_cpu_busy_seconds_total"].tolist() == [4.0 * at_s for at_s in times]
+    assert found["node_cpu_idle_seconds_total"].tolist() == [4.0 * at_s for at_s in times]
+    assert found["node_cpu_iowait_seconds_total"].tolist() == [0.5 * at_s for at_s in times]
+    assert {key.entity for key in batch.keys} == {"n1"}
+    assert len(cores.queries) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_window_without_a_step_of_the_grid_asks_for_no_cores():
+    cores = Cores()
+    await read(cores, Window(1006.0, 1014.0))
+    assert cores.queries == []
