@@ -141,11 +141,12 @@ def _read_result(kind: str, result: Any) -> tuple[tuple[AnswerSeries, ...], tupl
 
 def _series(labels: dict[str, str], pairs: list[Any]) -> AnswerSeries:
     n = len(pairs)
-    at_s = np.fromiter((pair[0] for pair in pairs), np.float64, n)
+    times, texts = tuple(zip(*pairs, strict=False))[:2]  # a pair cut short makes this fail, as it must
+    at_s = np.fromiter(times, np.float64, n)
     try:
-        value = np.fromiter((float(pair[1]) for pair in pairs), np.float64, n)
-    except ValueError:
-        value = np.fromiter((_number(pair[1]) for pair in pairs), np.float64, n)
+        value = np.fromiter(map(float, texts), np.float64, n)
+    except (TypeError, ValueError):
+        value = np.fromiter(map(_number, texts), np.float64, n)
     return AnswerSeries(labels, at_s, value)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.bench import remote_write
+from api.bench import prometheus_backfill, remote_write
 from api.bench.ingest_http import AT_ONCE_S, measure, rows_of
 from api.bench.result import BenchResult, Row
 from collectors.exposition import PageParser
@@ -46,7 +46,8 @@ _VERSION = "1"
 
 
 def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchResult:
-    """Tasks ``parse`` and ``page-to-store``, models ``gpucast`` and ``prometheus_client``; remote write; the way over HTTP.
+    """Tasks ``parse`` and ``page-to-store``, models ``gpucast`` and ``prometheus_client``; Prometheus back-fill beside
+    ``prometheus_api_client``; remote write; the way over HTTP.
 
     Args:
         data: not used; the pages are made here, seeded, so that the figure is about the code and not the recording.
@@ -71,12 +72,16 @@ def run(data: Path | None, progress: Progress, *, quick: bool = False) -> BenchR
     rows.append(_row("page-to-store", "gpucast", _store_gpucast(pages)))
     progress("page to store with prometheus_client")
     rows.append(_row("page-to-store", "prometheus_client", _store_reference(few)))
+    backfill = prometheus_backfill.rows(_SEED, progress, n_nodes=1 if quick else prometheus_backfill.N_NODES)
+    rows += backfill
     rows += _by_remote_write(progress, quick=quick)
     rows += _over_http(pages[:_N_VARIANTS], progress, _HTTP_NODES // 10 if quick else _HTTP_NODES)
     digest = hashlib.sha256(f"ingest {_VERSION} {_SEED}".encode() + b"".join(pages)).hexdigest()
     ratio = rows[0].value / rows[1].value
     notes = (
         f"parsing is {ratio:.0f} times as fast as prometheus_client; every page has other values, labels stay",
+        f"a Prometheus range answer comes into columns {backfill[0].value / backfill[1].value:.1f} times as fast as into "
+        "prometheus_api_client's data frame",
         f"{_N_GPUS * _N_FAMILIES} samples a page, {len(pages[0]) / 1024:.0f} KiB; {_PAGES_PER_APPEND} pages an append",
     )
     return BenchResult("ingest", digest, tuple(rows), notes)

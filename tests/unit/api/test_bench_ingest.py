@@ -7,7 +7,7 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.bench import ingest, remote_write
+from api.bench import ingest, prometheus_backfill, remote_write
 from api.bench.ingest_http import measure, rows_of
 from collectors.exposition import PageParser
 from collectors.remote_write.receiver import Message, Receiver
@@ -16,6 +16,7 @@ from collectors.remote_write.receiver import Message, Receiver
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(ingest, "_N_PAGES", 16)
+    monkeypatch.setattr(prometheus_backfill, "N_NODES", 1)
     monkeypatch.setattr(ingest, "_N_PAGES_REFERENCE", 8)
     monkeypatch.setattr(ingest, "_over_http", lambda *_: [])
     monkeypatch.setattr(ingest, "_by_remote_write", lambda *_, **__: [])
@@ -26,7 +27,8 @@ def test_every_task_is_run_by_both(small):
     result = ingest.run(None, told.append)
     document = json.loads(result.to_json())
     assert {(row["task"], row["model"]) for row in document["rows"]} == {
-        (task, model) for task in ("parse", "page-to-store") for model in ("gpucast", "prometheus_client")
+        *((task, model) for task in ("parse", "page-to-store") for model in ("gpucast", "prometheus_client")),
+        *(("prometheus-backfill", model) for model in prometheus_backfill.MODELS),
     }
     assert all(row["metric"] == "samples_per_cpu_s" and row["value"] > 0 for row in document["rows"])
     assert all(row["ci_low"] <= row["value"] <= row["ci_high"] for row in document["rows"])
