@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from features.frame import Context
 from models.base import LEVELS, Forecaster
+from models.leads import Leads, all_leads
 from models.quantiles import Floats, fill_forward, keep_laws, last_observed, weighted_quantiles
 from models.saved import read_state, write_state
 
@@ -52,10 +53,14 @@ class Analog:
 
     def predict(self, context: Context, horizon: int) -> Floats:
         """Quantile cube (n_series, horizon, n_levels); a context under 8 points is answered by its last values."""
+        return self.predict_leads(context, horizon, all_leads(horizon))
+
+    def predict_leads(self, context: Context, horizon: int, leads: Leads) -> Floats:
+        """The same at some leads only (n_series, n_leads, n_levels)."""
         floor = np.where(np.isfinite(context.low), context.low, 0.0)
         values = fill_forward(context.values)
         values = np.where(np.isfinite(values), values, floor[:, None])
-        cube = np.empty((context.n_series, horizon, len(LEVELS)))
+        cube = np.empty((context.n_series, leads.size, len(LEVELS)))
         if context.n_points < POINTS_NEEDED:
             cube[:] = last_observed(values)[:, None, None] if context.n_points else floor[:, None, None]
             return keep_laws(cube, context.low, context.high)
@@ -63,9 +68,12 @@ class Analog:
         distance = job_distance(values, context.group, window)
         edges = [0, *sorted({max(1, horizon // 8), max(1, horizon // 3), horizon})]
         for start, stop in pairwise(edges):
+            asked = (leads > start) & (leads <= stop)
+            if not asked.any():
+                continue
             lag, weight = self._matches(distance, stop)
-            sample = continuations(values, lag, np.arange(start, stop))
-            cube[:, start:stop] = weighted_quantiles(sample, np.broadcast_to(weight[:, None, :], sample.shape))
+            sample = continuations(values, lag, leads[asked] - 1)
+            cube[:, asked] = weighted_quantiles(sample, np.broadcast_to(weight[:, None, :], sample.shape))
         return keep_laws(cube, context.low, context.high)
 
     def _matches(self, distance: Floats, leads: int) -> tuple[NDArray[np.intp], Floats]:

@@ -28,6 +28,8 @@ SHIFT_PRIOR = 30.0
 """Scores of a class and bucket at which half of the wanted shift is applied."""
 COVERAGE_COST = 0.06
 """A stretch may cost this share more loss than the cheapest one if the interval then covers what it claims."""
+INDEPENDENT_LEADS = 12
+"""Leads of one forecast that count as independent errors, at most."""
 NOMINAL_MISS = 0.1
 """Share of truths that lie beyond either end of the 80 % interval."""
 LEAST_MISS = 0.06
@@ -77,14 +79,19 @@ def calibrate_both(
     rows: NDArray[np.intp],
     bucket: NDArray[np.intp],
     owner: NDArray[np.intp] | None = None,
+    past_bucket: NDArray[np.intp] | None = None,
 ) -> tuple[Floats, Floats]:
-    """The cube and the past cubes, both with the spread that the past errors ask for; arguments as ``calibrate``."""
+    """The cube and the past cubes, both with the spread that the past errors ask for; arguments as ``calibrate``.
+
+    ``past_bucket`` (n_past_leads,) tells the buckets of the past cubes' leads where only some leads were tried.
+    """
+    past_bucket = bucket if past_bucket is None else past_bucket
     factor = stretch_factors(past, truth, rows, owner)
     cube, past = stretch(cube, factor[rows]), stretch(past, factor[rows])
     scale = row_scale(past)
-    shift = tail_shifts(past, truth, rows, bucket, scale)[rows][:, bucket] * scale[:, None, None]
-    for said in (cube, past):
-        said[..., TAILS] += shift
+    shift = tail_shifts(past, truth, rows, past_bucket, scale)[rows]
+    for said, leads in ((cube, bucket), (past, past_bucket)):
+        said[..., TAILS] += shift[:, leads] * scale[:, None, None]
         said.sort(axis=-1)
     return cube, past
 
@@ -109,7 +116,7 @@ def stretch_factors(
     """
     owner = np.zeros(rows.size, np.intp) if owner is None else owner
     n_classes = int(rows.max()) + 1
-    thin = max(1, past.shape[2] // 12)
+    thin = max(1, past.shape[2] // INDEPENDENT_LEADS)
     # Neighbouring leads err together, so every few of them tell as much as all.
     past, truth = past[:, :, ::thin], truth[:, :, ::thin]
     scale = row_scale(past)[None, :, None]
@@ -125,7 +132,8 @@ def stretch_factors(
     own_trust, job_trust = forecasts / (forecasts + STRETCH_PRIOR), of_job / (of_job + JOB_PRIOR)
     # Split conformal prediction with n scores covers as asked at the level (1 - miss)(n + 1) / n. Rows err together, so
     # that only the points of one row count as independent.
-    independent = np.bincount(job, count)[job] / np.bincount(owner)[job]
+    fewer = min(1.0, INDEPENDENT_LEADS / past.shape[2])
+    independent = fewer * np.bincount(job, count)[job] / np.bincount(owner)[job]
     target = np.maximum(NOMINAL_MISS - (1.0 - NOMINAL_MISS) / np.maximum(independent, 1.0), LEAST_MISS)
     factors = np.ones((n_classes, 2))
     for side, part in enumerate((LOWER, UPPER)):

@@ -29,6 +29,7 @@ def fold_quantiles(
     horizon: int,
     levels: Sequence[float] = LEVELS,
     row_weight: Floats | None = None,
+    leads: NDArray[np.intp] | None = None,
 ) -> Floats:
     """Quantiles of what each row showed at the phase of the coming steps, cycles ago.
 
@@ -41,13 +42,15 @@ def fold_quantiles(
         horizon: steps ahead.
         levels: which quantiles.
         row_weight: (n_rows,) how much each row says about the phase of the job; equal when None.
+        leads: which leads, numbered from 1 and ascending; all when None.
 
     Returns:
-        (n_rows, horizon, n_levels); NaN for rows without values and where the past holds fewer than two cycles.
+        (n_rows, n_leads, n_levels); NaN for rows without values and where the past holds fewer than two cycles.
     """
     n_rows, n = values.shape
     filled = fill_forward(values)
-    out = np.full((n_rows, horizon, len(levels)), np.nan)
+    leads = np.arange(1, horizon + 1) if leads is None else leads
+    out = np.full((n_rows, leads.size, len(levels)), np.nan)
     window = int(np.clip(round(period_points), LEAST_WINDOW, GREATEST_WINDOW))
     window = min(window, n // 4)
     if window < 2 or not n_rows:
@@ -62,6 +65,9 @@ def fold_quantiles(
     cost = cost + STRAY_COST * stray**2
     rows = np.arange(n_rows)[:, None, None]
     for start, stop in lead_blocks(horizon):
+        asked = (leads > start) & (leads <= stop)
+        if not asked.any():
+            continue
         # A moment ``lag`` points ago has shown its next ``stop`` points only if lag >= stop.
         usable = np.flatnonzero(coherent & (lag >= stop))
         if usable.size < 2:
@@ -69,10 +75,10 @@ def fold_quantiles(
         if usable.size < 2:
             continue
         chosen, weight = _nearest(cost[:, usable], MOMENTS)
-        column = n - lag[usable[chosen]][:, None, :] + np.arange(start, stop)[None, :, None]
+        column = n - lag[usable[chosen]][:, None, :] + (leads[asked] - 1)[None, :, None]
         known = column < n
         sample = np.where(known, filled[rows, np.minimum(column, n - 1)], np.nan)
-        out[:, start:stop] = weighted_quantiles(sample, np.broadcast_to(weight[:, None, :], sample.shape), levels)
+        out[:, asked] = weighted_quantiles(sample, np.broadcast_to(weight[:, None, :], sample.shape), levels)
     return out
 
 

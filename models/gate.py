@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from features.frame import Context
 from models.base import Forecaster
 from models.conformal import calibrate_both, lead_buckets
+from models.leads import tried_leads
 from models.metrics import HIGH80, HIGH95, LOW80, LOW95, inside
 from models.persistence import Persistence
 from models.quantiles import Floats, keep_laws, last_observed
 from models.regime import quiet_moments
-from models.rolling import POINTS_BEFORE_AN_ORIGIN, blend, owners, past_origins, row_classes
+from models.rolling import POINTS_BEFORE_AN_ORIGIN, blend, owners, past_origins, past_truth, row_classes
 from models.saved import read_state, write_state
 from models.seasonal_naive import SeasonalNaive
 from models.served import INSUFFICIENT_HISTORY, OK, ServedForecast
-from models.trial import Trial, ask, try_candidates
+from models.trial import Trial, ask, ask_past, maturity, weigh
 
 __all__ = ["INSUFFICIENT_HISTORY", "OK", "Served", "ServedForecast", "default_candidates", "fleet_candidates"]
 
@@ -106,13 +107,18 @@ class Served:
         classes = row_classes(context, quiet[:, -1])
         owner = owners(context)
         alike = np.stack([quiet[:, column - 1] == quiet[:, -1] for column in columns])  # (r, n)
+        leads = tried_leads(horizon)
         bucket = lead_buckets(horizon)
-        trial = try_candidates(asked, context, horizon, columns, alike, classes)
+        tried = bucket[leads - 1]
+        past = np.stack(ask_past(asked, context, columns, horizon, leads))
+        truth = past_truth(context.values, columns, leads)
+        trial = weigh(asked, past, truth, alike, classes, tried, maturity(columns, context.n_points))
         heard = np.where(alike[:, :, None], trial.truth, np.nan)
-        served, shown = calibrate_both(blend(now, trial.weight, bucket), trial.blended, heard, classes, bucket, owner)
+        blended = blend(now, trial.weight, bucket)
+        served, shown = calibrate_both(blended, trial.blended, heard, classes, bucket, owner, tried)
         naive, plain = served, shown
         if not ((trial.skill > LEAST_SKILL) & (present >= POINTS_BEFORE_AN_ORIGIN)).all():
-            naive, plain = calibrate_both(now[0], trial.past[:, 0], heard, classes, bucket, owner)
+            naive, plain = calibrate_both(now[0], trial.past[:, 0], heard, classes, bucket, owner, tried)
         return _gate(asked, context, (served, shown), (naive, plain), trial, present, needed)
 
     def _asked(self, context: Context) -> tuple[Forecaster, ...]:

@@ -21,22 +21,41 @@ def sample_quantiles(samples: Floats, levels: Sequence[float] = LEVELS) -> Float
 
     Linear interpolation between order statistics at ``(n - 1) * level`` (Hyndman and Fan 1996, type 7), as numpy does.
     """
-    ordered = np.sort(samples, axis=-1)  # NaN goes last
-    count = np.isfinite(ordered).sum(axis=-1)
+    return quantiles_of_sorted(np.sort(samples, axis=-1), levels)  # NaN goes last
+
+
+def quantiles_of_sorted(ordered: NDArray[np.floating], levels: Sequence[float] = LEVELS, least: int = 1) -> Floats:
+    """The same for samples in ascending order with NaN last; NaN also where fewer than ``least`` samples are left."""
+    count = _finite_ahead(ordered)
     last = np.maximum(count - 1, 0)[..., None]
     place = last * np.asarray(levels, np.float64)
     below = place.astype(np.intp)
     low, high = pick(ordered, below), pick(ordered, np.minimum(below + 1, last))
-    result: Floats = np.where(count[..., None] > 0, low + (high - low) * (place - below), np.nan)
+    result: Floats = np.where(count[..., None] >= max(least, 1), low + (high - low) * (place - below), np.nan)
     return result
 
 
-def pick(values: Floats, index: NDArray[np.intp]) -> Floats:
+def _finite_ahead(ordered: NDArray[np.floating]) -> NDArray[np.intp]:
+    """(...,) how many values of the last axis, ascending with NaN last, are finite: halving, not counting."""
+    n = ordered.shape[-1]
+    flat = ordered.reshape(-1, n)
+    low, high = np.zeros(flat.shape[0], np.intp), np.full(flat.shape[0], n, np.intp)
+    if n and np.isfinite(flat[:, -1]).all():
+        return high.reshape(ordered.shape[:-1])
+    rows = np.arange(flat.shape[0])
+    for _ in range(n.bit_length()):
+        middle = (low + high) // 2
+        finite = np.isfinite(flat[rows, np.minimum(middle, n - 1)]) & (middle < high)
+        low, high = np.where(finite, middle + 1, low), np.where(finite, high, middle)
+    return low.reshape(ordered.shape[:-1])
+
+
+def pick(values: NDArray[np.floating], index: NDArray[np.intp]) -> Floats:
     """(..., n) at (..., k) indices of the last axis -> (..., k); what ``take_along_axis`` does, with less ado."""
     n = values.shape[-1]
     rows = values.size // max(n, 1)
     flat = index.reshape(rows, -1) + (np.arange(rows) * n)[:, None]
-    result: Floats = values.reshape(-1)[flat].reshape(index.shape)
+    result: Floats = values.reshape(-1)[flat].reshape(index.shape).astype(np.float64, copy=False)
     return result
 
 
@@ -52,6 +71,20 @@ def ahead(values: Floats, first: int, stop: int) -> Floats:
     padded = np.concatenate([values, np.full((n, stop), np.nan)], axis=1)
     shifted: Floats = np.lib.stride_tricks.sliding_window_view(padded, t, axis=1)[:, first:stop]
     return shifted
+
+
+def ahead_at(values: Floats, leads: NDArray[np.intp]) -> Floats:
+    """(n, n_leads, t): each row of (n, t) as it was at each of the leads later; NaN past its end."""
+    n, t = values.shape
+    padded = np.concatenate([values, np.full((n, int(leads.max(initial=0))), np.nan)], axis=1)
+    shifted: Floats = np.lib.stride_tricks.sliding_window_view(padded, t, axis=1)[:, leads]
+    return shifted
+
+
+def lead_parts(n_series: int, n_points: int, leads: NDArray[np.intp]) -> list[slice]:
+    """Consecutive slices of ``leads``, so that a part over all points fits the cache."""
+    size = max(1, BLOCK_VALUES // max(1, n_series * n_points))
+    return [slice(first, min(first + size, leads.size)) for first in range(0, leads.size, size)]
 
 
 def weighted_quantiles(samples: Floats, weights: Floats, levels: Sequence[float] = LEVELS) -> Floats:

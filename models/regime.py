@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from features.frame import Context
 from models.base import Forecaster
+from models.leads import Leads, all_leads
 from models.level import RecentLevel
-from models.quantiles import Floats, ahead, fill_forward, keep_laws, lead_blocks, sample_quantiles
+from models.quantiles import Floats, ahead_at, fill_forward, keep_laws, lead_parts, sample_quantiles
 from models.saved import read_state, write_state
 
 QUIET_POINTS = 8
@@ -37,20 +38,23 @@ class Regime:
 
     def predict(self, context: Context, horizon: int) -> Floats:
         """Quantile cube (n_series, horizon, n_levels)."""
-        cube = RecentLevel(self.window).predict(context, horizon)
+        return self.predict_leads(context, horizon, all_leads(horizon))
+
+    def predict_leads(self, context: Context, horizon: int, leads: Leads) -> Floats:
+        """The same at some leads only (n_series, n_leads, n_levels)."""
+        cube = RecentLevel(self.window).predict_leads(context, horizon, leads)
         values = fill_forward(context.values)
         if context.n_points <= QUIET_POINTS:
             return cube
         quiet = quiet_moments(values)
         rows = np.flatnonzero(quiet[:, -1] & np.isfinite(values[:, -1]))
-        last = min(horizon, context.n_points - 1) if rows.size else 0
-        for first, stop in lead_blocks(rows.size, context.n_points, last):
-            change = ahead(values[rows], first, stop) - values[rows][:, None, :]
+        shown = leads[leads < context.n_points] if rows.size else leads[:0]
+        for part in lead_parts(rows.size, context.n_points, shown):
+            change = ahead_at(values[rows], leads[part]) - values[rows][:, None, :]
             change = np.where(quiet[rows][:, None, :], change, np.nan)
             enough = np.isfinite(change).sum(axis=2) >= PRECEDENTS_NEEDED
-            leads = slice(first - 1, stop - 1)
             said = values[rows, -1:, None] + sample_quantiles(change)
-            cube[rows, leads] = np.where(enough[..., None], said, cube[rows, leads])
+            cube[rows, part] = np.where(enough[..., None], said, cube[rows, part])
         return keep_laws(cube, context.low, context.high)
 
     def save(self, folder: Path) -> None:

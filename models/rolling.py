@@ -40,10 +40,11 @@ def past_origins(n_points: int, horizon: int, most: int, *, spread: bool = True)
     return [column for column in columns if column >= least]
 
 
-def past_truth(values: Floats, columns: Sequence[int], horizon: int) -> Floats:
-    """(n_origins, n, horizon) what came after each origin; NaN beyond the cutoff."""
-    padded = np.pad(values, ((0, 0), (0, horizon)), constant_values=np.nan)
-    return np.stack([padded[:, column : column + horizon] for column in columns])
+def past_truth(values: Floats, columns: Sequence[int], leads: int | NDArray[np.intp]) -> Floats:
+    """(n_origins, n, n_leads) what came after each origin; NaN beyond the cutoff. A number means all leads up to it."""
+    leads = np.arange(1, leads + 1) if isinstance(leads, int) else leads
+    padded = np.pad(values, ((0, 0), (0, int(leads[-1]))), constant_values=np.nan)
+    return np.stack([padded[:, column + leads - 1] for column in columns])
 
 
 def owners(context: Context) -> NDArray[np.intp]:

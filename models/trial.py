@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.frame import Context
-from models.base import LEVELS, Forecaster
-from models.conformal import lead_buckets
+from models.base import Forecaster
+from models.leads import Leads, at_past
 from models.metrics import quantile_loss
 from models.quantiles import Floats
-from models.rolling import blend, blend_weights, bucket_losses, faded_prior, past_truth, shrunk_skill
+from models.rolling import blend, blend_weights, bucket_losses, faded_prior, shrunk_skill
 
 PRIORS: dict[str, float] = {"persistence": 1.3, "level": 1.6, "regime": 1.4}
 """Factor on the loss of models without a rhythm, so that a few lucky origins do not decide for them. Chosen on half of
@@ -29,12 +29,12 @@ SHARPNESS = 24.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """Everything learnt at past origins.
+    """Everything learnt at past origins, at the leads that were tried.
 
     Args:
-        past: (r, k, n, horizon, n_levels) what each candidate said.
-        blended: (r, n, horizon, n_levels) what their blend would have said.
-        truth: (r, n, horizon) what came.
+        past: (r, k, n, n_leads, n_levels) what each candidate said.
+        blended: (r, n, n_leads, n_levels) what their blend would have said.
+        truth: (r, n, n_leads) what came.
         weight: (k, n, n_buckets) of each candidate in the blend.
         skill: (n,) of the blend, shrunk.
         scored: (n,) pairs that rests on.
@@ -50,7 +50,28 @@ class Trial:
 
 def ask(candidates: Sequence[Forecaster], context: Context, horizon: int) -> Floats:
     """(k, n, horizon, n_levels) answers of all candidates; one that is not finite or absurd gives persistence's."""
-    cubes = [candidate.predict(context, horizon) for candidate in candidates]
+    return _believed([candidate.predict(context, horizon) for candidate in candidates], context)
+
+
+def ask_past(
+    candidates: Sequence[Forecaster], context: Context, columns: list[int], horizon: int, leads: Leads
+) -> list[Floats]:
+    """(k, n, n_leads, n_levels) for each column, with nothing after it known to any candidate.
+
+    Leads without a truth yet are not asked; the last one asked stands in, and is never scored.
+    """
+    known = [leads[leads <= max(1, context.n_points - column)] for column in columns]
+    said = [at_past(candidate, context, columns, horizon, known) for candidate in candidates]
+    answers = []
+    for r, column in enumerate(columns):
+        cubes = _believed([answer[r] for answer in said], context.until(column))
+        lacking = leads.size - known[r].size
+        answers.append(np.concatenate([cubes, np.repeat(cubes[:, :, -1:], lacking, axis=2)], axis=2))
+    return answers
+
+
+def _believed(cubes: list[Floats], context: Context) -> Floats:
+    """The cubes, stacked; persistence's in place of those that are not finite or absurd."""
     limit = absurd_beyond(context)
     for k in range(1, len(cubes)):
         bad = ~np.isfinite(cubes[k]).all(axis=(1, 2)) | (np.abs(cubes[k]).max(axis=(1, 2)) > limit)
@@ -59,24 +80,26 @@ def ask(candidates: Sequence[Forecaster], context: Context, horizon: int) -> Flo
     return np.stack(cubes)
 
 
-def try_candidates(
+def weigh(
     candidates: Sequence[Forecaster],
-    context: Context,
-    horizon: int,
-    columns: Sequence[int],
+    past: Floats,
+    truth: Floats,
     alike: NDArray[np.bool_],
     classes: NDArray[np.intp],
+    bucket: NDArray[np.intp],
+    mature: Floats,
 ) -> Trial:
-    """Ask every candidate at past origins and weigh them by what they lost there."""
-    bucket = lead_buckets(horizon)
-    past = np.empty((len(columns), len(candidates), context.n_series, horizon, len(LEVELS)))
-    for r, column in enumerate(columns):
-        # Leads without a truth yet are not asked; the last one asked stands in, and is never scored.
-        known = min(horizon, context.n_points - column)
-        past[r, :, :, :known] = ask(candidates, context.until(column), known)
-        past[r, :, :, known:] = past[r, :, :, known - 1 : known]
-    truth = past_truth(context.values, columns, horizon)
-    mature = np.minimum(1.0, np.asarray(columns, np.float64) / (MATURE_SHARE * context.n_points)) ** MATURITY
+    """Weigh every candidate by what it lost at past origins.
+
+    Args:
+        candidates: persistence first.
+        past: (r, k, n, n_leads, n_levels) what they said.
+        truth: (r, n, n_leads) what came, NaN where not known yet.
+        alike: (r, n) whether the row was as quiet or busy as it is now.
+        classes: (n,) class of each row.
+        bucket: (n_leads,) bucket of each lead.
+        mature: (r,) weight of each origin by how much was known there.
+    """
     loss = bucket_losses(past, truth, bucket, np.where(alike, 1.0, UNLIKE_WEIGHT) * mature[:, None])
     prior = np.array([PRIORS.get(candidate.name, 1.0) for candidate in candidates])
     weight = blend_weights(loss, classes, SHARPNESS, faded_prior(prior, truth, classes))
@@ -88,6 +111,12 @@ def try_candidates(
         for said in (blended, past[:, 0])
     )
     return Trial(past, blended, truth, weight, shrunk_skill(mine, naive, scored, classes), scored)
+
+
+def maturity(columns: Sequence[int], n_points: int) -> Floats:
+    """(r,) weight of each past origin by the share of today's points that it knew."""
+    result: Floats = np.minimum(1.0, np.asarray(columns, np.float64) / (MATURE_SHARE * n_points)) ** MATURITY
+    return result
 
 
 def absurd_beyond(context: Context) -> Floats:
