@@ -42,6 +42,7 @@ def device_view(served: ServedDevices, frames: Sequence[JobFrame]) -> DeviceView
         without_node=served.without_node,
         twice_total=served.twice_total,
         twice=served.twice,
+        nodes_of=served.nodes_of,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -96,6 +97,7 @@ class DeviceView:
         without_node: ``node:device`` of those whose host no source names.
         twice_total: GPUs that more than one source serves.
         twice: some of them.
+        nodes_of: source -> hosts whose GPUs it serves.
     """
 
     total: int = 0
@@ -104,6 +106,7 @@ class DeviceView:
     without_node: tuple[str, ...] = ()
     twice_total: int = 0
     twice: tuple[Twice, ...] = ()
+    nodes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

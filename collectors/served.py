@@ -60,6 +60,14 @@ class ServedDevices:
         return sorted({entity for servers in self._servers.values() for entity in servers.values()})
 
     @property
+    def nodes_of(self) -> dict[str, tuple[str, ...]]:
+        """Source -> hosts whose GPUs it serves, sorted, the first ``MOST_TOLD``."""
+        return {
+            source: tuple(sorted({entity.split(":", 1)[0] for entity in served.values()})[:MOST_TOLD])
+            for source, served in sorted(self._of_source.items())
+        }
+
+    @property
     def twice(self) -> tuple[Twice, ...]:
         """GPUs that more than one source serves, sorted, the first ``MOST_TOLD``."""
         chosen = sorted(self._twice)[:MOST_TOLD]

@@ -55,8 +55,8 @@ def make_answer(seed: int, n_nodes: int) -> bytes:
         for m in METRICS
         if m.level in (Level.GPU, Level.DEVICE) and m.sources and not m.sources[0].only
     ]
-    at_s = (_FIRST_AT_S + _EVERY_S * np.arange(_N_POINTS)).tolist()
-    result = []
+    at_s: list[float] = (_FIRST_AT_S + _EVERY_S * np.arange(_N_POINTS)).tolist()
+    result: list[dict[str, object]] = []
     for node in range(n_nodes):
         for gpu in range(GPUS_PER_NODE):
             labels = _labels(node, gpu)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from api.cli.client import add_url_argument, ask
-from api.cli.doctor_sections import clock_lines, clocks, device_lines, sampling, sampling_lines
+from api.cli.doctor_sections import clock_lines, clocks, device_lines, field_lines, sampling, sampling_lines
 from api.cli.tables import colour, seconds, table
 
 
@@ -23,7 +23,10 @@ def run(args: argparse.Namespace) -> int:
     nccl = ask(args.url, "/v1/collectives?limit=1000", needs=("items",))
     wiring = ask(args.url, "/v1/topology?limit=1000", needs=("conflicts", "sources"))
     jobs = ask(args.url, "/v1/jobs?limit=1000", needs=("items",))["items"]
-    found = {"clocks": clocks(health["targets"]), "sampling": sampling(health["targets"], jobs)}
+    found = {
+        "clocks": clocks(health["targets"]),
+        "sampling": sampling(health["targets"], jobs, health.get("devices", {}).get("nodes_of", {})),
+    }
     if args.json:
         beside = {"collectives": nccl, "topology": {key: wiring[key] for key in ("conflicts", "unknowns", "sources")}}
         print(json.dumps({**health, **found, "plugins": plugins, **beside}))
@@ -43,7 +46,7 @@ def _text(health: dict[str, Any], plugins: list[dict[str, Any]], found: dict[str
         [
             target["source"] if target["role"] == "telemetry" else f"{target['source']} ({target['role']})",
             "up" if target["up"] else "DOWN",
-            "never" if target["last_ok_s"] is None else seconds(health["now_s"] - target["last_ok_s"]) + " ago",
+            _ago(target["last_ok_s"], health["now_s"]),
             seconds(target["interval_s"]),
             seconds(target["refresh_s"]),
             seconds(target["clock_offset_s"], sign=True),
@@ -60,8 +63,7 @@ def _text(health: dict[str, Any], plugins: list[dict[str, Any]], found: dict[str
         lines += ["", "plug-ins"]
         lines += [f"  {one['seam']}: {one['name']} ({one['module']}) {_state(one)}" for one in plugins]
     if health["missing_fields"]:
-        lines += ["", "fields no source gives"]
-        lines += [f"  {name}: {cost}" for name, cost in sorted(health["missing_fields"].items())]
+        lines += field_lines(health["missing_fields"])
         lines += _counters(health["missing_fields"])
     return "\n".join(lines)
 
@@ -119,7 +121,7 @@ def _troubles(targets: list[dict[str, Any]]) -> list[str]:
         for target in targets
         for problem, sentence in sorted(target["details"].items())
     ]
-    return ["", "what was wrong with replies since the start", *told] if told else []
+    return ["", colour("what was wrong with replies since the start", "bold"), *told] if told else []
 
 
 def _state(plugin: dict[str, Any]) -> str:
@@ -129,5 +131,13 @@ def _state(plugin: dict[str, Any]) -> str:
 
 
 def _notes(target: dict[str, Any]) -> str:
-    notes = [f"{problem} {count}" for problem, count in sorted(target["findings"].items())]
-    return "; ".join(([target["last_error"]] if target["last_error"] else []) + notes)
+    """How often each trouble came; the sentences stand below the table, but for an error that no finding tells of."""
+    notes = [f"{problem} x{count}" for problem, count in sorted(target["findings"].items())]
+    alone = target["last_error"] and target["last_error"] not in target["details"].values()
+    return "; ".join(([target["last_error"]] if alone else []) + notes)
+
+
+def _ago(last_ok_s: float | None, now_s: float) -> str:
+    if last_ok_s is None:
+        return "never"
+    return "just now" if now_s - last_ok_s < 1.0 else seconds(now_s - last_ok_s) + " ago"

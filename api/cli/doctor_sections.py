@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from api.cli.tables import absent, colour, seconds
@@ -17,6 +18,10 @@ _COARSE_S = 5.0
 _FINEST_MS = 100
 _USUAL_MS = 1000
 _MOST_NAMED = 5
+_USUAL = re.compile(r"^no sample of \S+ came for this job's devices in the last [0-9.]+ s(?:; )?")
+"""The plain case of an absent field: the head line says as much."""
+_NODES_TOLD = 100
+"""As many hosts of a source as the service names; there may be more."""
 
 
 def clocks(targets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -28,22 +33,31 @@ def clocks(targets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def sampling(targets: Sequence[dict[str, Any]], jobs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def sampling(
+    targets: Sequence[dict[str, Any]], jobs: Sequence[dict[str, Any]], nodes_of: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
     """Sources whose values change too seldom for the iterations of the jobs, and the interval that would do.
 
     Args:
         targets: of ``/v1/health``.
         jobs: of ``/v1/jobs``.
+        nodes_of: source -> hosts that it serves; a hundred of them stand for any number.
     """
     periods = {
         job["id"]: float(job["period"]["period_s"])
         for job in jobs
         if isinstance(job.get("period"), dict) and not absent(job["period"])
     }
+    hosts = {job["id"]: job.get("nodes", ()) for job in jobs}
     found = []
     for target in targets:
-        refresh_s = target["refresh_s"] or 0.0
-        coarse_for = sorted(job for job, period_s in periods.items() if period_s < SAMPLES_FOR_PHASES * refresh_s)
+        refresh_s, served = target["refresh_s"] or 0.0, nodes_of.get(target["source"], ())
+        coarse_for = sorted(
+            job
+            for job, period_s in periods.items()
+            if period_s < SAMPLES_FOR_PHASES * refresh_s
+            and (len(served) >= _NODES_TOLD or not served or set(served) & set(hosts[job]))
+        )
         if not coarse_for and refresh_s <= _COARSE_S:
             continue
         shortest_s = min((periods[job] for job in coarse_for), default=None)
@@ -114,6 +128,21 @@ def sampling_lines(found: Sequence[dict[str, Any]]) -> list[str]:
             names = _some(one["jobs"], len(one["jobs"]))
             why = f"would do for the shortest iteration, {seconds(one['shortest_period_s'])} ({names})"
         lines.append(f"    dcgm-exporter --collect-interval {one['interval_ms']} (milliseconds) {why}")
+    return lines
+
+
+def field_lines(missing: Mapping[str, str]) -> list[str]:
+    """Fields that are absent: first what each costs, then those that only refine a figure, in one line."""
+    told, refining = [], []
+    for name, why in sorted(missing.items()):
+        cost = _USUAL.sub("", why)
+        (told if cost else refining).append((name, cost))
+    if not told and not refining:
+        return []
+    width = max((len(name) for name, _ in told), default=0)
+    lines = ["", colour("fields that no source gives, and what that costs", "bold")]
+    lines += [f"  {name.ljust(width)}  {cost}" for name, cost in told]
+    lines += [f"  without cost of their own: {', '.join(name for name, _ in refining)}"] if refining else []
     return lines
 
 

@@ -49,6 +49,7 @@ _DEVICES = DeviceView(
     without_job_total=1,
     without_job=("gpu-12:GPU-7",),
     twice_total=1,
+    nodes_of={"http://gpu-09:9400/metrics": ("gpu-09",), "http://gpu-12:9400/metrics": ("gpu-12",)},
     twice=(
         Twice(
             "GPU-3", (("http://gpu-09:9400/metrics", "gpu-09:GPU-3"), ("http://gpu-09:9500/metrics", "gpu-09:GPU-3"))

@@ -37,6 +37,7 @@ def devices(view: DeviceView) -> schemas.DevicesOut:
             )
             for one in view.twice
         ],
+        nodes_of={source: list(nodes) for source, nodes in view.nodes_of.items()},
     )
 
 

@@ -72,6 +72,7 @@ class DevicesOut(Answer):
     without_node: list[str] = Field(description="Those whose host no source names.")
     twice_total: int = Field(description="How many are served by more than one source.")
     twice: list[TwiceOut]
+    nodes_of: dict[str, list[str]] = Field(description="Source -> hosts whose GPUs it serves, at most a hundred.")
 
 
 class HealthOut(Answer):

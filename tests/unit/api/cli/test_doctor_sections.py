@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.cli.doctor_sections import clock_lines, clocks, device_lines, sampling, sampling_lines
+from api.cli.doctor_sections import clock_lines, clocks, device_lines, field_lines, sampling, sampling_lines
 
 ABSENT = {"absent": True, "why": "too_coarse", "reason": "too coarse"}
 
@@ -39,14 +39,14 @@ def test_a_clock_that_differs_is_told_with_its_side(offset_s, word):
 
 def test_a_source_that_is_fine_is_not_told():
     assert clock_lines(clocks([_target(clock_offset_s=0.3)])) == []
-    assert sampling_lines(sampling([_target(refresh_s=1.0)], [_job("slurm:1", 20.0)])) == []
+    assert sampling_lines(sampling([_target(refresh_s=1.0)], [_job("slurm:1", 20.0)], {})) == []
     assert device_lines(_devices(total=0)) == []
 
 
 def test_a_coarse_source_names_the_jobs_and_the_interval_that_would_do():
     """Eight values within the shortest iteration, in steps of 100 ms."""
     jobs = [_job("slurm:1", 6.2), _job("slurm:2", 300.0), {"id": "slurm:3", "period": ABSENT}]
-    (found,) = sampling([_target(refresh_s=10.0)], jobs)
+    (found,) = sampling([_target(refresh_s=10.0)], jobs, {})
     assert found["jobs"] == ["slurm:1"]
     assert found["interval_ms"] == 700
     assert 8 * found["interval_ms"] / 1000 <= 6.2
@@ -58,12 +58,12 @@ def test_a_coarse_source_names_the_jobs_and_the_interval_that_would_do():
 
 
 def test_without_a_known_period_a_second_is_advised():
-    (found,) = sampling([_target(refresh_s=30.0)], [])
+    (found,) = sampling([_target(refresh_s=30.0)], [], {})
     assert (found["interval_ms"], found["jobs"], found["shortest_period_s"]) == (1000, [], None)
 
 
 def test_an_interval_is_never_nothing():
-    (found,) = sampling([_target(refresh_s=1.0)], [_job("slurm:1", 0.2)])
+    (found,) = sampling([_target(refresh_s=1.0)], [_job("slurm:1", 0.2)], {})
     assert found["interval_ms"] == 100
 
 
@@ -85,3 +85,31 @@ def test_a_gpu_that_is_served_twice_names_both_sources():
     assert "9 are served by more than one source" in text
     assert "GPU-1: a as n:GPU-1 and b as m:GPU-1" in text
     assert "and 4 more" in text
+
+
+def test_a_source_is_coarse_for_the_jobs_on_its_own_hosts():
+    """One that serves more hosts than are named may serve any."""
+    jobs = [_job("slurm:1", 6.0) | {"nodes": ["n1"]}, _job("slurm:2", 5.0) | {"nodes": ["n2"]}]
+    target = _target(refresh_s=2.0)
+    assert sampling([target], jobs, {target["source"]: ["n2", "n3"]})[0]["jobs"] == ["slurm:2"]
+    assert sampling([target], jobs, {target["source"]: ["n4"]}) == []
+    assert sampling([target], jobs, {target["source"]: [f"m{i}" for i in range(100)]})[0]["jobs"] == [
+        "slurm:1",
+        "slurm:2",
+    ]
+
+
+def test_absent_fields_tell_their_cost_and_the_rest_takes_one_line():
+    """What is not the plain case keeps its own sentence."""
+    plain = "no sample of {} came for this job's devices in the last 14 s"
+    missing = {
+        "gpu_b_ratio": plain.format("gpu_b_ratio") + "; phases are told late",
+        "gpu_a_ratio": plain.format("gpu_a_ratio"),
+        "gpu_c_ratio": "readings that stand still are left out: n:G: stood",
+    }
+    assert field_lines(missing)[2:] == [
+        "  gpu_b_ratio  phases are told late",
+        "  gpu_c_ratio  readings that stand still are left out: n:G: stood",
+        "  without cost of their own: gpu_a_ratio",
+    ]
+    assert field_lines({}) == []
