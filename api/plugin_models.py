@@ -23,7 +23,7 @@ class TriedModels:
     """The models of a forecasting process.
 
     Args:
-        room: what forecasting calls; None for the built-in ones alone.
+        room: what forecasting calls; None until the first round where the built-in ones are alone.
         guards: models of plug-ins that are tried.
         left_out: sentences about those that are not.
         champions: of the model store; None where it is not looked at.
@@ -37,6 +37,8 @@ class TriedModels:
 
     def predict(self, request: PredictRequest) -> PredictReply:
         """One round; what a plug-in's model did wrong is counted and told once."""
+        if self.room is None:
+            self.room = default_models()
         before = sum(guard.failures for guard in self.guards)
         champions = self.champions
         reply = champions.predict(request, predict, self.room) if champions else predict(request, self.room)
@@ -71,8 +73,9 @@ def tried_models(names: Sequence[str], found: Sequence[Plugin] | None = None) ->
     tried.guards = tuple(guards)
     if guards:
         from models.gate import Served
+        from models.rounds import Rounds
 
-        tried.room = replace(default_models(), served=Served(also=guards))
+        tried.room = replace(default_models(), served=Served(also=guards, rounds=Rounds()))
     return tried
 
 

@@ -25,7 +25,7 @@ MEMORY = 0.95
 """Weight of a point in the comparison against the weight of the point after it: about 20 points decide."""
 OWN_SHARE = 0.7
 """How much a row's own match counts beside the mean match of its job."""
-BANDWIDTH = 0.3
+BANDWIDTH = 0.6
 """A match worse than the best by this share of the eighth best distance counts 1/e."""
 WINDOWS_NEEDED = 10
 """The context must hold this many windows, or shorter ones are compared."""
@@ -44,7 +44,7 @@ class Analog:
     name = "analog"
     version = "1"
 
-    def __init__(self, window: int = 48, neighbours: int = 64) -> None:
+    def __init__(self, window: int = 48, neighbours: int = 40) -> None:
         self.window = window
         self.neighbours = neighbours
 

@@ -99,13 +99,16 @@ def weighted_quantiles(samples: Floats, weights: Floats, levels: Sequence[float]
         levels: which quantiles.
     """
     known = np.isfinite(samples) & (weights > 0)
-    order = np.argsort(np.where(known, samples, np.inf), axis=-1)
+    whole = bool(known.all())
+    order = np.argsort(samples if whole else np.where(known, samples, np.inf), axis=-1)
     value = pick(samples, order)
-    weight = pick(np.where(known, weights, 0.0), order)
-    total = weight.sum(axis=-1, keepdims=True)
+    weight = pick(weights if whole else np.where(known, weights, 0.0), order)
+    position = np.cumsum(weight, axis=-1)
+    total = position[..., -1:].copy()
+    position -= 0.5 * weight
     with np.errstate(invalid="ignore", divide="ignore"):
-        position = (np.cumsum(weight, axis=-1) - 0.5 * weight) / total
-    usable = known.sum(axis=-1)[..., None]
+        position /= total
+    usable = np.full((*samples.shape[:-1], 1), samples.shape[-1]) if whole else known.sum(axis=-1)[..., None]
     level = np.asarray(levels, np.float64)
     above = np.stack([(position < one).sum(axis=-1) for one in levels], axis=-1)
     high = np.minimum(above, np.maximum(usable - 1, 0))

@@ -14,6 +14,7 @@ from models.leads import Leads, at_past
 from models.metrics import quantile_loss
 from models.quantiles import Floats
 from models.rolling import blend, blend_weights, bucket_losses, faded_prior, shrunk_skill
+from models.rounds import Rounds
 
 PRIORS: dict[str, float] = {"persistence": 1.3, "level": 1.6, "regime": 1.4}
 """Factor on the loss of models without a rhythm, so that a few lucky origins do not decide for them. Chosen on half of
@@ -23,8 +24,8 @@ UNLIKE_WEIGHT = 0.1
 MATURE_SHARE, MATURITY = 0.75, 8.0
 """A past origin that knew less than this share of today's points counts by the ratio to this power: candidates were less
 able then."""
-SHARPNESS = 24.0
-"""Blend weight of a candidate is (its loss / persistence's loss) to the minus this; near a choice of the best."""
+SHARPNESS = 12.0
+"""Blend weight of a candidate is (its loss / persistence's loss) to the minus this: clear winners speak alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +69,74 @@ def ask_past(
         lacking = leads.size - known[r].size
         answers.append(np.concatenate([cubes, np.repeat(cubes[:, :, -1:], lacking, axis=2)], axis=2))
     return answers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastAnswers:
+    """What candidates said at past origins.
+
+    Args:
+        columns: the origins, newest first.
+        said: (r, k, n, n_leads, n_levels).
+        mature: (r,) weight of each by how much was known there.
+    """
+
+    columns: list[int]
+    said: Floats
+    mature: Floats
+
+
+def past_answers(
+    candidates: Sequence[Forecaster],
+    context: Context,
+    horizon: int,
+    wanted: list[int],
+    leads: Leads,
+    rounds: Rounds | None,
+    now: Floats,
+) -> PastAnswers:
+    """Answers at about the wanted past origins: remembered where somebody asked nearby, asked now elsewhere.
+
+    What is asked now, at the cutoff itself too, is remembered for later rounds.
+
+    Args:
+        candidates: persistence first.
+        context: what is known.
+        horizon: steps ahead.
+        wanted: past origins, newest first.
+        leads: that are tried.
+        rounds: what was said before; None asks at every origin.
+        now: (k, n, horizon, n_levels) what they say at the cutoff.
+    """
+    if rounds is None:
+        said = np.stack(ask_past(candidates, context, wanted, horizon, leads))
+        return PastAnswers(wanted, said, maturity(wanted, context.n_points))
+    question = rounds.question(candidates, context, horizon)
+    known = [column for column in rounds.known_columns(question) if column < context.n_points]
+    near = (context.n_points - wanted[0]) // 2
+    columns = sorted({_nearest(column, known, near) for column in wanted}, reverse=True)
+    answers: dict[int, NDArray[np.floating]] = {}
+    for column in set(columns) & set(known):
+        recalled = rounds.recall(question, column)
+        if recalled is not None:
+            answers[column] = recalled
+    lacking = [column for column in columns if column not in answers]
+    for column, cube in zip(lacking, ask_past(candidates, context, lacking, horizon, leads), strict=True):
+        answers[column] = cube
+        if column + int(leads[-1]) <= context.n_points:
+            rounds.keep(question, column, cube)
+    if not known or context.n_points - known[-1] >= near:
+        rounds.keep(question, context.n_points, now[:, :, leads - 1])
+    # An answer given in an earlier round knew as many points then as are known now.
+    early = dict(zip(lacking, maturity(lacking, context.n_points), strict=True))
+    mature = np.array([early.get(column, 1.0) for column in columns])
+    return PastAnswers(columns, np.stack([answers[column] for column in columns]).astype(np.float64), mature)
+
+
+def _nearest(column: int, known: list[int], near: int) -> int:
+    """The known column nearest to this one, or this one where none is near."""
+    best = min(known, key=lambda one: abs(one - column), default=column)
+    return best if abs(best - column) <= near else column
 
 
 def _believed(cubes: list[Floats], context: Context) -> Floats:

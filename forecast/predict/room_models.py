@@ -31,8 +31,12 @@ class RoomModels:
 
 
 def default_models() -> RoomModels:
-    """The built-in ones; imported on first use because the libraries behind them are heavy."""
+    """The built-in ones; imported on first use because the libraries behind them are heavy.
+
+    Whoever asks round after round keeps what this gives: it remembers what was said, and a round then costs a third.
+    """
     from models.gate import Served
     from models.period import detect_periods
+    from models.rounds import Rounds
 
-    return RoomModels(detect_periods=detect_periods, served=Served())
+    return RoomModels(detect_periods=detect_periods, served=Served(rounds=Rounds()))
