@@ -41,11 +41,14 @@ def fleet_candidates() -> tuple[Forecaster, ...]:
     return (Analog(), RecentLevel(8), Regime(64))
 
 
-def default_candidates() -> tuple[Forecaster, ...]:
-    """For rows of a job, without training: its rhythm too, on which all of its rows vote."""
+def default_candidates(*, remember: bool = False) -> tuple[Forecaster, ...]:
+    """For rows of a job, without training: its rhythm too, on which all of its rows vote, looked for now and then only
+    where it may be remembered.
+    """
+    from models.looks import Looks
     from models.phase import PhaseForecaster
 
-    return (PhaseForecaster(), *fleet_candidates())
+    return (PhaseForecaster(Looks()) if remember else PhaseForecaster(), *fleet_candidates())
 
 
 class Served:
@@ -72,7 +75,7 @@ class Served:
         also: Sequence[Forecaster] = (),
         rounds: Rounds | None = None,
     ) -> None:
-        chosen = tuple(default_candidates() if candidates is None else candidates)
+        chosen = tuple(default_candidates(remember=rounds is not None) if candidates is None else candidates)
         self.automatic = candidates is None
         self.season = None if season_s is None else SeasonalNaive(season_s)
         self.candidates: tuple[Forecaster, ...] = (Persistence(), *chosen)

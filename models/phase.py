@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,21 +29,27 @@ class PhaseForecaster:
 
     The period need not be one that ``detect_periods`` calls found: a regular alias repeats on the grid too, and that is
     all a forecast of the grid needs.
+
+    Args:
+        looks: says what repeats in a context.
     """
 
     name = "phase"
     version = "1"
+
+    def __init__(self, looks: Callable[[Context], Sequence[Repeat]] = find_repeats) -> None:
+        self.looks = looks
 
     def fit(self, contexts: list[Context], horizon: int) -> None:
         """Nothing to learn: the rhythm is read from the context."""
 
     def predict(self, context: Context, horizon: int) -> Floats:
         """Quantile cube (n_series, horizon, n_levels)."""
-        return self.predict_with(context, horizon, find_repeats(context))
+        return self.predict_leads(context, horizon, all_leads(horizon))
 
     def predict_leads(self, context: Context, horizon: int, leads: Leads) -> Floats:
         """The same at some leads only (n_series, n_leads, n_levels)."""
-        return self.predict_with(context, horizon, find_repeats(context), leads)
+        return self.predict_with(context, horizon, self.looks(context), leads)
 
     def predict_past(self, context: Context, columns: list[int], horizon: int, leads: list[Leads]) -> list[Floats]:
         """Answers at past cutoffs in descending order; what repeats is looked for at some of them only.

@@ -10,6 +10,7 @@ from models.base import LEVELS
 from models.checks import context_of
 from models.gate import Served, default_candidates
 from models.leads import ForecastsLeads, at_leads, at_past, tried_leads
+from models.looks import Looks
 from models.metrics import quantile_loss
 from models.persistence import Persistence
 from models.phase import PhaseForecaster
@@ -144,3 +145,14 @@ def test_shared_looks_see_nothing_after_their_cutoff() -> None:
     second = at_past(PhaseForecaster(), context_of(other), columns, HORIZON, leads)
     for mine, its in zip(first, second, strict=True):
         np.testing.assert_array_equal(mine, its)
+
+
+def test_a_look_serves_until_it_is_too_old() -> None:
+    """What repeats is looked for again only after 64 points, or when the past is not the one that was seen."""
+    values, looks = _job(600), Looks()
+    first = looks(_round(values, 400))
+    assert looks(_round(values, 440)) is first
+    assert looks(_round(values, 480)) is not first
+    other = values.copy()
+    other[0, 399] += 0.1
+    assert looks(_round(other, 440)) is not first
