@@ -1,4 +1,4 @@
-"""CPU time of forecasting: how long a scan of very many series for periods takes."""
+"""CPU time of forecasting: a scan of very many series for periods, and the forecasts themselves."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from api.bench.result import BenchResult, Row
 from api.bench.simulated import wave
+from api.bench.speed_forecast import forecast_rows
 from models.period_scan import scan_periods
 
 Progress = Callable[[str], None]
@@ -24,7 +25,7 @@ GENERATOR = "1"
 
 
 def run(data: Path | None, progress: Progress | None = None, *, quick: bool = False, seed: int = 0) -> BenchResult:
-    """Time the scan on seeded series, a third of them flat, a third periodic.
+    """Time the scan on seeded series, a third of them flat, a third periodic; and rounds of forecasts.
 
     Args:
         data: unused.
@@ -50,7 +51,7 @@ def run(data: Path | None, progress: Progress | None = None, *, quick: bool = Fa
         false += int(np.isfinite(found[~has]).sum())
     none = float("nan")
     task = "period-scan"
-    rows = (
+    rows: tuple[Row, ...] = (
         Row(task, "scan", "series", float(total), none, none, total),
         Row(task, "scan", "cpu_s", cpu_s, none, none, total),
         Row(task, "scan", "cpu_us_per_series", 1e6 * cpu_s / total, none, none, total),
@@ -58,6 +59,7 @@ def run(data: Path | None, progress: Progress | None = None, *, quick: bool = Fa
         Row(task, "scan", "within2", right / max(periodic, 1), none, none, periodic),
         Row(task, "scan", "false", false / max(others, 1), none, none, others),
     )
+    rows += tuple(forecast_rows(seed, quick, say))
     return BenchResult("speed", hashlib.sha256(f"speed {GENERATOR} seed {seed}".encode()).hexdigest(), rows)
 
 
