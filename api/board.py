@@ -6,6 +6,7 @@ import numpy as np
 
 from api.reads import History
 from features.frame import JobFrame, LinkFrame
+from forecast.predict.phases_past import PhasePast
 from forecast.predict.types import JobForecast, LinkForecast
 from forecast.predict.worker import PredictReply, PredictRequest
 from telemetry.catalogue import BY_NAME
@@ -20,6 +21,8 @@ class Board:
         self.link_frame: LinkFrame | None = None
         self.job_forecasts: dict[JobId, JobForecast] = {}
         self.link_forecasts: dict[str, LinkForecast] = {}
+        self.phase_past: dict[JobId, PhasePast] = {}
+        """What is remembered of the jobs' phases from before the window; a restart begins anew."""
         self._reply = PredictReply()
 
     def keep(self, request: PredictRequest, reply: PredictReply) -> set[JobId]:
@@ -28,6 +31,9 @@ class Board:
         self.frames = {frame.job.job: frame for frame in request.jobs}
         self.link_frame = request.links
         self._reply = reply
+        # A job that had no usable window in this round keeps what was known of it.
+        past = {**self.phase_past, **reply.phase_past}
+        self.phase_past = {job: past[job] for job in self.frames if job in past}
         self.job_forecasts = {forecast.job: forecast for forecast in reply.jobs}
         self.link_forecasts = {str(forecast.link): forecast for forecast in reply.links}
         return before - set(self.frames)

@@ -181,6 +181,7 @@ class Service(Board):
             jobs=frames,
             links=links if links.links else None,
             topology=topology,
+            phase_past=dict(self.phase_past),
             settings=PredictSettings(
                 horizon_s=chosen.horizon_s,
                 max_age_s=chosen.max_age_s,

@@ -84,6 +84,21 @@ class CollectiveStamps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CheckpointStamps:
+    """Checkpoints of a job, by its own reports, oldest first.
+
+    Args:
+        start_s: (n,) Unix seconds.
+        end_s: (n,) Unix seconds; NaN for one that is being written.
+        step: (n,) number of the step before it; NaN where unknown.
+    """
+
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    step: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class JobFrame:
     """One job's recent past, everything on one grid that ends at ``data_at_s``.
 
@@ -99,6 +114,7 @@ class JobFrame:
         frozen: catalogue metric -> proof that devices' readings of it stood still and were left out, in a sentence.
         steps: stamps of its steps; None where the job reports none.
         collectives: stamps of its collectives; None where none are known to be its own.
+        checkpoints: what it said of its checkpoints; None where it said nothing.
     """
 
     job: JobView
@@ -111,6 +127,7 @@ class JobFrame:
     frozen: dict[str, str] = field(default_factory=dict)
     steps: StepStamps | None = None
     collectives: CollectiveStamps | None = None
+    checkpoints: CheckpointStamps | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, str] = {
     "forecast": "accuracy of every model on recorded telemetry (or, without --data, on seeded simulated jobs)",
     "ingest": "samples per CPU second from page to store, beside prometheus_client, and 10,000 GPUs read over HTTP",
     "period": "the iteration period of simulated and recorded jobs, and false ones where none can be told",
+    "phase": "which phase a job is in, and when its next checkpoint or evaluation comes, beside plain intervals",
     "speed": "CPU time to look through 200,000 series for periods",
     "store": "samples appended per CPU second, read times, bytes a sample in cold files; what kills and full disks cost",
 }

@@ -86,6 +86,7 @@ def _detail(job: dict[str, Any]) -> str:
         if absent(lull)
         else f"next lull  in {seconds(lull['start_s'] - job['data_at_s'])} for {seconds(lull['end_s'] - lull['start_s'])}"
     )
+    lines += [_ahead(name, value, job["data_at_s"]) for name, value in sorted(job.get("next_phases", {}).items())]
     lines.append(f"data       {seconds(job['age_s'])} old, one point per {seconds(job['step_s'])}")
     rows = [_path_row(name, path) for name, path in sorted(job["metrics"].items()) if not absent(path)]
     if rows:
@@ -94,6 +95,18 @@ def _detail(job: dict[str, Any]) -> str:
     if reasons:
         lines += ["", "no forecast for"] + [f"  {line}" for line in reasons]
     return "\n".join(lines)
+
+
+def _ahead(name: str, value: dict[str, Any], data_at_s: float) -> str:
+    """The next checkpoint or evaluation in one line."""
+    if absent(value):
+        return f"next {name}  none ({value['why']}): {value['reason']}"
+    starts, early, late = (seconds(value[key] - data_at_s) for key in ("start_s", "start_low_s", "start_high_s"))
+    lasts = f"{seconds(value['length_s'])} ({seconds(value['length_low_s'])} .. {seconds(value['length_high_s'])})"
+    return (
+        f"next {name}  in {starts} ({early} .. {late}), lasting {lasts}, {percent(value['probability'])}:"
+        f" {value['evidence']}"
+    )
 
 
 def _path_row(name: str, path: dict[str, Any]) -> list[str]:

@@ -73,7 +73,8 @@ export class JobPanel {
     this.fan.draw({ history, path, unit, ...span, now_s: now, absence, key: `${job.id} ${metric} ${state.view}` });
     const phases = state.phases?.id === job.id ? state.phases : null;
     const lull = phases && !phases.next_lull.absent ? phases.next_lull : null;
-    this.timeline.draw({ phases: phases?.phases ?? [], lull, ...span, now_s: now });
+    const next = Object.values(phases?.next_phases ?? {});
+    this.timeline.draw({ phases: phases?.phases ?? [], next, lull, ...span, now_s: now });
     const why = job.period.absent ? { title: "No iteration", reason: job.period.reason } : { title: "No duty cycle", reason: `None is kept for ${metricLabel(metric ?? "")}.` };
     this.duty.draw(forecast?.duty?.[metric] ?? null, unit, why);
   }

@@ -1,4 +1,4 @@
-// Past phases and the predicted next lull, on the time axis of the fan chart above.
+// Past phases, the next ones foreseen and the predicted next lull, on the time axis of the fan chart above.
 
 import { el, svg, setAttributes, keyed, redrawn } from "./dom.js";
 import { linear } from "./scale.js";
@@ -20,7 +20,8 @@ export class Timeline {
     this.lull = svg("rect", { class: "lull", y: 3, height: HEIGHT - 6, fill: "url(#hatch)", visibility: "hidden" });
     this.lullText = svg("text", { class: "lull-text", y: HEIGHT / 2, dy: "0.34em" });
     this.whisker = svg("path", { class: "whisker" });
-    this.flow.append(this.spans, this.lull, this.lullText, this.whisker);
+    this.ahead = svg("g", {});
+    this.flow.append(this.spans, this.ahead, this.lull, this.lullText, this.whisker);
     this.now = svg("line", { class: "now-line", y1: 0, y2: HEIGHT });
     const stroke = svg("path", { d: "M-1 1L1 -1M0 7L7 0M6 8L8 6", class: "hatch-stroke" });
     const hatch = svg("pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse" }, stroke);
@@ -29,11 +30,12 @@ export class Timeline {
     const title = svg("text", { class: "strip-title", x: MARGIN.left - 8, y: HEIGHT / 2, dy: "0.34em", text: "phase" });
     this.root = svg("svg", { role: "img", height: HEIGHT }, svg("defs", {}, hatch, clip), title, clipped, this.now);
     this.legend = el("ul", { class: "legend", "aria-label": "Legend" });
-    host.append(this.root, this.legend);
+    this.next = el("ul", { class: "next-phases", "aria-label": "Next phases" });
+    host.append(this.root, this.legend, this.next);
     new ResizeObserver(() => this.#model && this.draw(this.#model)).observe(host);
   }
 
-  /** `model`: {phases, lull, past_s, future_s, now_s}; lull null when none is foreseen. */
+  /** `model`: {phases, next, lull, past_s, future_s, now_s}; lull null when none is foreseen, `next` what is foreseen of phases. */
   draw(model) {
     this.#model = model;
     const width = this.host.clientWidth;
@@ -56,6 +58,7 @@ export class Timeline {
       setAttributes(text, { class: `on-${span.phase}`, x: ((Math.max(from, MARGIN.left) + to) / 2).toFixed(1) });
       text.textContent = fits ? span.phase : "";
     });
+    this.#drawNext(model, place);
     this.#drawLull(model, place);
     const names = PHASES.filter((name) => seen.some((span) => span.phase === name));
     redrawn(this.legend, [names, Boolean(model.lull)], () => [
@@ -66,6 +69,26 @@ export class Timeline {
     const ahead = model.lull ? `; next lull in ${duration(Math.max(0, model.lull.start_s - model.now_s))}` : "";
     this.root.setAttribute("aria-label", spoken ? `Last phases: ${spoken}${ahead}` : "No phases are known");
     this.tick(model.now_s);
+  }
+
+  // A light bar where it lasts, a whisker over its start; a sentence also when it lies beyond the view.
+  #drawNext({ next, now_s }, place) {
+    const foreseen = next.filter((phase) => !phase.absent && phase.start_s + phase.length_s > now_s);
+    const make = () => svg("g", {}, svg("rect", { y: 3, height: HEIGHT - 6 }), svg("path", { class: "whisker" }));
+    keyed(this.ahead, foreseen, (phase) => phase.phase, make, (node, phase) => {
+      const [from, to] = [place(phase.start_s), place(phase.start_s + phase.length_s)];
+      const [rect, path] = node.children;
+      setAttributes(rect, { class: `ahead phase-${phase.phase}`, x: from.toFixed(1), width: Math.max(2, to - from).toFixed(1) });
+      path.setAttribute("d", `M${place(phase.start_low_s).toFixed(1)} ${HEIGHT / 2}H${place(phase.start_high_s).toFixed(1)}`);
+    });
+    const ahead = (at) => duration(Math.max(0, at - now_s));
+    const lines = foreseen.map((phase) => [
+      phase.phase,
+      ` in ${ahead(phase.start_s)} (${ahead(phase.start_low_s)} to ${ahead(phase.start_high_s)}), lasting ${duration(phase.length_s)} · ${phase.rule}`,
+      phase.evidence,
+    ]);
+    redrawn(this.next, lines, () => lines.map(([name, when, why]) =>
+      el("li", { title: why }, el("i", { class: `swatch ahead phase-${name}` }), `${name}${when}`)));
   }
 
   #drawLull({ lull }, place) {

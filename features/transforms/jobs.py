@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from features.frame import Context, JobFrame
 from features.store.base import Reader, Series
+from features.transforms.checkpoints import checkpoint_stamps
 from features.transforms.counters import rates_on_grid
 from features.transforms.frozen import frozen_fields, frozen_notes, without_frozen
 from features.transforms.grid import drop_stale_runs, to_grid
@@ -163,6 +164,7 @@ def job_frame(
         frozen_notes(stopped),
         step_stamps(reader, job.job, as_of_s, span_s),
         collective_stamps(reader, collective_keys, as_of_s, span_s),
+        checkpoint_stamps(reader, job.job, as_of_s, max(0.0, as_of_s - job.first_seen_s)),
     )
 
 

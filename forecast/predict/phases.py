@@ -26,6 +26,8 @@ LONG_LULL_PERIODS = 0.3
 """A quiet stretch longer than the rhythm's own by this share of a period is a long one."""
 NO_NETWORK_PERIODS = 1.25
 """Computing for longer than this without network, where every iteration has some, is evaluation."""
+PCIE_OUT_ALONE = 0.7
+"""How much bytes from device to host tell of a checkpoint before its lull is longer than the rhythm's own."""
 DEFAULT_LULL_S = 5.0
 """What counts as a long lull where no period is known."""
 STICKY_S = 1.0
@@ -53,7 +55,7 @@ def _scores(frame: JobFrame, signs: Signals, period_s: float | None) -> FloatArr
     working = np.maximum(compute, engine if "compute" not in signs.used else 0.0)
     quiet = np.maximum(compute, network) < QUIET
     long_lull = _run_s(quiet, step_s) > _lull_limit_s(quiet, step_s, period_s)
-    no_network = _no_network(network, step_s, period_s)
+    no_network = _no_network(network, long_lull, step_s, period_s)
     started = np.maximum.accumulate(np.maximum(compute, network) >= 0.5)
     young = frame.job.first_seen_s >= frame.data_at_s - step_s * frame.totals.n_points - step_s
     starting = ~started if young else np.zeros_like(started)
@@ -63,7 +65,7 @@ def _scores(frame: JobFrame, signs: Signals, period_s: float | None) -> FloatArr
         PhaseName.COMPUTE: working * np.where(no_network, 0.6, 1.0),
         PhaseName.COMMUNICATE: network * (1.0 - 0.8 * working),
         PhaseName.LOAD: pcie_in * (1.0 - working) * (1.0 - network) * np.where(pcie_in > pcie_out, 1.0, 0.5),
-        PhaseName.CHECKPOINT: np.where(long_lull, still * (0.35 + 0.65 * pcie_out), 0.3 * still * pcie_out),
+        PhaseName.CHECKPOINT: np.where(long_lull, still * (0.35 + 0.65 * pcie_out), PCIE_OUT_ALONE * still * pcie_out),
         PhaseName.EVALUATE: np.where(no_network, working, 0.0),
         PhaseName.IDLE: np.where(starting, 0.5, 0.6) * still * (1.0 - 0.5 * np.maximum(pcie_in, pcie_out)),
     }
@@ -92,13 +94,18 @@ def _lull_limit_s(quiet: NDArray[np.bool_], step_s: float, period_s: float | Non
     return min(usual_s, period_s) + LONG_LULL_PERIODS * period_s
 
 
-def _no_network(network: FloatArray, step_s: float, period_s: float | None) -> NDArray[np.bool_]:
-    """Slots in which the network has been silent for longer than an iteration that normally uses it."""
+def _no_network(
+    network: FloatArray, long_lull: NDArray[np.bool_], step_s: float, period_s: float | None
+) -> NDArray[np.bool_]:
+    """Slots in which the network has been silent for longer than an iteration that normally uses it.
+
+    A long lull is no evaluation, so the silence counts anew after it.
+    """
     if period_s is None or not (network >= 0.5).any():
         return np.zeros(network.shape, np.bool_)
     used = network >= QUIET
     seen = np.maximum.accumulate(network >= 0.5)
-    return seen & (_run_s(~used, step_s) > NO_NETWORK_PERIODS * period_s)
+    return seen & (_run_s(~used & ~long_lull, step_s) > NO_NETWORK_PERIODS * period_s)
 
 
 def _stay(step_s: float, period_s: float | None) -> float:

@@ -20,6 +20,8 @@ class Why(StrEnum):
     INSUFFICIENT_HISTORY = "insufficient_history"
     SAMPLING_TOO_COARSE = "sampling_too_coarse"
     NO_RHYTHM = "no_rhythm"
+    IRREGULAR = "irregular"
+    """Something comes again and again, but not so that its next turn can be told."""
     IDLE = "idle"
     NO_DATA = "no_data"
     PARTIAL = "partial"
@@ -186,6 +188,44 @@ class PhaseNow:
 
 
 @dataclass(frozen=True, slots=True)
+class NextPhase:
+    """When a phase begins next, and how long it lasts.
+
+    Args:
+        phase: which.
+        start_s: expected start, Unix seconds, in the source's clock.
+        start_low_s: lower end of the start's 80 % interval.
+        start_high_s: upper end.
+        length_s: expected length.
+        length_low_s: lower end of the length's 80 % interval.
+        length_high_s: upper end.
+        probability: chance that it begins within the start's interval: how often that was so lately.
+        rule: what it is told by, in words.
+        evidence: a sentence with the numbers used.
+        skill: 1 - error / error of the best of the last, the mean and the recent median interval; 0 where one of these
+            speaks because nothing beat it.
+        right_ratio: share of the scored statements that held; None when none was scored yet.
+        scored: past occurrences that were foreseen in the same way and have come.
+        source: ``steps``, the job's own reports, or ``telemetry``.
+    """
+
+    phase: PhaseName
+    start_s: float
+    start_low_s: float
+    start_high_s: float
+    length_s: float
+    length_low_s: float
+    length_high_s: float
+    probability: float
+    rule: str
+    evidence: str
+    skill: float
+    right_ratio: float | None
+    scored: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Lull:
     """The next stretch in which a job hardly uses the fabric.
 
@@ -224,6 +264,7 @@ class JobForecast:
         next_lull: next lull on the fabric, or why none.
         metrics: quantile path per metric, or why none.
         duty: duty cycle per metric; empty without a period.
+        next_phases: when each phase that comes now and then begins next, or why that is not told.
     """
 
     job: JobId
@@ -239,6 +280,7 @@ class JobForecast:
     next_lull: Lull | Absence
     metrics: dict[str, QuantilePath | Absence]
     duty: dict[str, DutyCycle] = field(default_factory=dict)
+    next_phases: dict[PhaseName, NextPhase | Absence] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

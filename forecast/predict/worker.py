@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from features.frame import JobFrame, LinkFrame
 from forecast.predict.jobs import absent_job, forecast_job
 from forecast.predict.links import absent_links, forecast_links
 from forecast.predict.phases import phase_timeline
+from forecast.predict.phases_ahead import next_phases
+from forecast.predict.phases_past import PhasePast, grown
 from forecast.predict.room_models import RoomModels, default_models
 from forecast.predict.settings import PredictSettings
 from forecast.predict.stamped import foldable
@@ -29,6 +31,7 @@ class PredictRequest:
         topology: what is known of the wiring.
         job_fabric: what each job sent by leaf switch, on the links' grid; a job left out is taken from its frame.
         settings: horizons and limits.
+        phase_past: what is remembered of each job's phases from before the window.
     """
 
     now_s: float
@@ -37,6 +40,7 @@ class PredictRequest:
     topology: Topology = field(default_factory=Topology)
     job_fabric: Mapping[JobId, JobFabric] = field(default_factory=dict)
     settings: PredictSettings = field(default_factory=PredictSettings)
+    phase_past: Mapping[JobId, PhasePast] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class PredictReply:
         errors: ``job`` or ``links`` -> how many failed inside a model; each is also an absence above.
         messages: what failed, in sentences.
         trained: trained models that serve or were refused.
+        phase_past: what is to be remembered of each job's phases for the next round.
     """
 
     jobs: tuple[JobForecast, ...] = ()
@@ -75,6 +80,7 @@ class PredictReply:
     errors: dict[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     trained: tuple[TrainedState, ...] = ()
+    phase_past: dict[JobId, PhasePast] = field(default_factory=dict)
 
 
 def predict(request: PredictRequest, models: RoomModels | None = None) -> PredictReply:
@@ -84,16 +90,21 @@ def predict(request: PredictRequest, models: RoomModels | None = None) -> Predic
     messages: list[str] = []
     jobs: list[JobForecast] = []
     phases: dict[JobId, list[tuple[float, float, PhaseName]]] = {}
+    phase_past: dict[JobId, PhasePast] = {}
     for frame in request.jobs:
         try:
             forecast = forecast_job(frame, now_s=request.now_s, settings=request.settings, models=models)
-            phases[frame.job.job] = phase_timeline(frame, foldable(forecast.period, frame.totals.step_s))
+            timeline = phase_timeline(frame, foldable(forecast.period, frame.totals.step_s))
+            past = grown(request.phase_past.get(frame.job.job, {}), timeline, frame.totals.step_s)
+            phases[frame.job.job], phase_past[frame.job.job] = timeline, past
+            source_now_s = frame.data_at_s + forecast.age_s
+            forecast = replace(forecast, next_phases=next_phases(frame, forecast.phase, past, source_now_s))
         except Exception as error:  # any model may fail in any way; one job must not silence the others
             absence = _failed(f"forecast of {frame.job.job}", error, "job", errors, messages)
             forecast = absent_job(frame, request.now_s, absence)
         jobs.append(forecast)
     links = _links(request, jobs, models, errors, messages)
-    return PredictReply(tuple(jobs), links, phases, errors, tuple(messages))
+    return PredictReply(tuple(jobs), links, phases, errors, tuple(messages), phase_past=phase_past)
 
 
 def _links(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from api.http import schemas
 from api.http.render.base import absent, number, numbers, path, rfc3339, skill
 from api.http.render.queue import scheduled
-from forecast.predict.types import Absence, DutyCycle, JobForecast, Lull, Period, PhaseNow, QuantilePath, Why
+from forecast.predict.types import Absence, DutyCycle, JobForecast, Lull, NextPhase, Period, PhaseNow, QuantilePath, Why
 from telemetry.ids import JobId
 from telemetry.roster import JobRecord
 
@@ -80,6 +80,33 @@ def lull(value: Lull | Absence) -> schemas.LullOut | schemas.Absent:
     )
 
 
+def next_phases(job: JobForecast) -> dict[str, schemas.NextPhaseOut | schemas.Absent]:
+    """The next checkpoint and evaluation."""
+    return {
+        str(name): absent(value) if isinstance(value, Absence) else _next_phase(value)
+        for name, value in job.next_phases.items()
+    }
+
+
+def _next_phase(value: NextPhase) -> schemas.NextPhaseOut:
+    return schemas.NextPhaseOut(
+        phase=str(value.phase),
+        start_s=value.start_s,
+        start_low_s=value.start_low_s,
+        start_high_s=value.start_high_s,
+        length_s=value.length_s,
+        length_low_s=value.length_low_s,
+        length_high_s=value.length_high_s,
+        probability=value.probability,
+        rule=value.rule,
+        evidence=value.evidence,
+        skill=number(value.skill),
+        right_ratio=number(value.right_ratio),
+        scored=value.scored,
+        source=value.source,
+    )
+
+
 def duty(value: DutyCycle) -> schemas.DutyCycleOut:
     """A duty cycle."""
     return schemas.DutyCycleOut(
@@ -144,6 +171,7 @@ def job_forecast(job: JobForecast, only: Sequence[str] | None = None) -> schemas
         next_lull=lull(job.next_lull),
         metrics={name: path(job.metrics.get(name) or _unknown_metric(job, name)) for name in names},
         duty={name: duty(value) for name, value in job.duty.items() if name in names},
+        next_phases=next_phases(job),
     )
 
 
@@ -159,4 +187,5 @@ def phases(job: JobId, spans: Sequence[tuple[float, float, str]], newest: JobFor
         phases=[schemas.PhaseSpan(start_s=start, end_s=end, phase=name) for start, end, name in spans],
         now=phase(newest.phase),
         next_lull=lull(newest.next_lull),
+        next_phases=next_phases(newest),
     )

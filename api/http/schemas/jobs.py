@@ -51,6 +51,29 @@ class LullOut(Answer):
     metric: str
 
 
+class NextPhaseOut(Answer):
+    """When a phase that comes now and then begins next, and how long it lasts."""
+
+    phase: str
+    start_s: float = Field(description="Expected start, in the source's clock, Unix seconds.")
+    start_low_s: float = Field(description="Lower end of the start's 80 % interval, Unix seconds.")
+    start_high_s: float = Field(description="Upper end of the start's 80 % interval, Unix seconds.")
+    length_s: float
+    length_low_s: float = Field(description="Lower end of the length's 80 % interval.")
+    length_high_s: float = Field(description="Upper end of the length's 80 % interval.")
+    probability: float = Field(description="Chance that it begins inside that interval: how often that was so lately.")
+    rule: str = Field(description="What it is told by, such as `every 500 steps`.")
+    evidence: str = Field(description="A sentence with the numbers used.")
+    skill: float | None = Field(
+        description="1 - error / error of the best of last, mean and median interval; 0 when one of these speaks."
+    )
+    right_ratio: float | None = Field(
+        description="Share of the scored statements that held; null when none was scored."
+    )
+    scored: int = Field(description="Past occurrences that were foreseen in the same way and have come.")
+    source: str = Field(description="`steps`, the job's own reports, or `telemetry`.")
+
+
 class MetricSummary(Answer):
     """Which model serves a metric, and how well."""
 
@@ -100,6 +123,7 @@ class JobForecastOut(_Job):
 
     metrics: dict[str, QuantilePathOut | Absent]
     duty: dict[str, DutyCycleOut] = Field(description="Duty cycle per metric; empty without a period.")
+    next_phases: dict[str, NextPhaseOut | Absent] = Field(description="The next checkpoint and evaluation, by phase.")
 
 
 class JobList(Answer):
@@ -125,3 +149,4 @@ class PhasesOut(Answer):
     phases: list[PhaseSpan]
     now: PhaseOut | Absent
     next_lull: LullOut | Absent
+    next_phases: dict[str, NextPhaseOut | Absent] = Field(description="The next checkpoint and evaluation, by phase.")
