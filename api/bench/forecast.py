@@ -3,7 +3,8 @@
 A model sees nothing after the cutoff. Cutoffs lie in the second half of each recording; ``gbdt`` is trained on the
 first halves. ``served`` is what the service serves: on job telemetry without any training; on pods and fabric ports
 with that ``gbdt`` as one more candidate of the gate, as after ``gpucast train``. ``phase+conformal`` shows what
-calibration adds to the phase model alone. ``ets`` is slow and sees a part of the series; its ratios are against
+calibration adds to the phase model alone. ``TASK-unseen`` is about jobs never seen: ``gbdt`` is trained without the run it
+forecasts; the other models learn nothing beforehand and say the same. ``ets`` is slow and sees a part of the series; its ratios are against
 persistence on the same part, and its ``n`` says how many.
 
 Ratios (``relWQL``, ``relMAE``) are geometric means over series of summed loss against persistence's; windows that never
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from api.bench.datasets import LOADERS, Dataset, digest_of
 from api.bench.result import BenchResult, Row
 from api.bench.simulated import GENERATOR, simulated_datasets
+from api.bench.unseen import LEARNS, left_out
 from models.backtest import FIELDS, score_window
 from models.base import Forecaster
 from models.metrics import bootstrap_interval, geometric_mean
@@ -34,6 +36,8 @@ Floats = NDArray[np.float64]
 Progress = Callable[[str], None]
 ETS_SERIES = 24
 """ETS costs some 30 ms a series: it is asked about this many rows of each window only."""
+ALSO_UNSEEN = "h100-100ms"
+"""Data sets whose name ends so are also scored with each run left out of the training."""
 LOSS, ERROR, TRUTH, IN80, IN95, COUNT, SCALED, SCALED_COUNT = range(len(FIELDS))
 
 
@@ -149,9 +153,11 @@ def _one_dataset(dataset: Dataset, quick: bool, seed: int, say: Progress, notes:
     blocks = np.unique([e for r in dataset.recordings for e in r.entity], return_inverse=True)[1].astype(np.intp)
     metric = [m for r in dataset.recordings for m in r.metric]
     fabric = np.array([m.startswith("port_") for m in metric])
+    every: dict[str, _Scores] = {}
     for name, model in models.items():
         say(f"{dataset.name}: {name}")
         scores, dropped = _score(dataset, model, quick)
+        every[name] = scores
         base = scores if base is None else base
         for k, task in enumerate(dataset.tasks()):
             rows += _rows(task, name, scores, base, k, blocks)
@@ -162,6 +168,24 @@ def _one_dataset(dataset: Dataset, quick: bool, seed: int, say: Progress, notes:
                 kept = float(scores.windows)
                 rows.append(Row(task, name, "windows", kept, float("nan"), float("nan"), int(kept)))
                 rows.append(Row(task, name, "dropped", float(dropped), float("nan"), float("nan"), dropped))
+    if dataset.name.endswith(ALSO_UNSEEN):
+        rows += _unseen_rows(dataset, every, blocks, quick, seed, say)
+    return rows
+
+
+def _unseen_rows(
+    dataset: Dataset, every: dict[str, _Scores], blocks: NDArray[np.intp], quick: bool, seed: int, say: Progress
+) -> list[Row]:
+    """The tasks again as ``TASK-unseen``: what learns is fitted on the other runs, and what does not says the same."""
+    learnt = left_out(dataset, lambda part, model: _score(part, model, quick)[0].sums, seed, say)
+    rows: list[Row] = []
+    for name, scores in every.items():
+        if name in LEARNS:
+            if learnt is None:
+                continue
+            scores = _Scores(learnt, scores.cpu_ms, scores.windows)
+        for k, task in enumerate(dataset.tasks()):
+            rows += _rows(f"{task}-unseen", name, scores, every["persistence"], k, blocks)
     return rows
 
 
