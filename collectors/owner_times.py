@@ -13,6 +13,9 @@ from telemetry.samples import FloatArray, Sighting
 
 _SPACING_S = 30.0
 """History is told by one sighting per owner in this time, besides the first and the last."""
+_MOST_COMPARED = 16
+"""Owners of one device at about the same time that are compared each with each. Among more, a change of hands counts as
+sharing for its one instant."""
 
 
 @dataclass(slots=True)
@@ -49,8 +52,13 @@ def sightings_of(gpu: GpuId, times: GpuTimes) -> list[Sighting]:
     """One device's history as sightings, thinned."""
     owned = {owner: _union(parts) for owner, parts in sorted(times.owned.items())}
     found: list[Sighting] = []
+    near = _near(owned)
+    crowd = _crowd(owned) if any(len(others) > _MOST_COMPARED for others in near.values()) else None
     for owner, at_s in owned.items():
-        sharers = _sharers(owner, owned)
+        if crowd is not None and len(near[owner]) > _MOST_COMPARED:
+            sharers = crowd[1][np.searchsorted(crowd[0], at_s)]
+        else:
+            sharers = _sharers(at_s, owner, {other: owned[other] for other in near[owner]})
         found += [
             Sighting(gpu, float(at_s[place]), owner.job, owner.workload, True, int(sharers[place]))
             for place in _thin(at_s)
@@ -63,13 +71,25 @@ def sightings_of(gpu: GpuId, times: GpuTimes) -> list[Sighting]:
     return found
 
 
-def _sharers(owner: Owner, owned: dict[Owner, FloatArray]) -> NDArray[np.int64]:
+def _near(owned: dict[Owner, FloatArray]) -> dict[Owner, list[Owner]]:
+    """Each owner -> the owners whose samples do not all lie before or behind its own, itself among them."""
+    owners = list(owned)
+    first_s = np.array([at_s[0] if at_s.size else np.inf for at_s in owned.values()])
+    last_s = np.array([at_s[-1] if at_s.size else -np.inf for at_s in owned.values()])
+    found: dict[Owner, list[Owner]] = {}
+    for place, owner in enumerate(owners):
+        overlaps = np.flatnonzero((first_s <= last_s[place]) & (last_s >= first_s[place]))
+        # One more than are compared is enough to tell that there are too many.
+        found[owner] = [owners[other] for other in overlaps[: _MOST_COMPARED + 1].tolist()]
+    return found
+
+
+def _sharers(at_s: FloatArray, owner: Owner, owned: dict[Owner, FloatArray]) -> NDArray[np.int64]:
     """How many pods or jobs have samples at each of one owner's instants.
 
     A single common instant of two longer histories is a change of hands, where Prometheus has not yet closed the old
     series; it is no sharing.
     """
-    at_s = owned[owner]
     count = np.ones(at_s.shape, np.int64)
     pods: dict[tuple[object, str], NDArray[np.bool_]] = {}
     for other, other_at_s in owned.items():
@@ -83,6 +103,17 @@ def _sharers(owner: Owner, owned: dict[Owner, FloatArray]) -> NDArray[np.int64]:
     for common in pods.values():
         count += common
     return count
+
+
+def _crowd(owned: dict[Owner, FloatArray]) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Every instant, and how many pods or jobs have samples at it, changes of hands included."""
+    number: dict[tuple[object, str], int] = {}
+    pod = np.repeat(
+        [number.setdefault(owner.pod, len(number)) for owner in owned], [at_s.size for at_s in owned.values()]
+    )
+    instants, place = np.unique(np.concatenate(list(owned.values())), return_inverse=True)
+    pairs = np.unique(place.astype(np.int64) * len(number) + pod)
+    return instants, np.bincount(pairs // len(number), minlength=instants.size)
 
 
 def _union(parts: list[FloatArray]) -> FloatArray:

@@ -68,7 +68,9 @@ def merge_pieces(pieces: list[Piece], notes: dict[tuple[Problem, str], int]) -> 
 
 def _merge_part(pieces: list[Piece], notes: dict[tuple[Problem, str], int]) -> Columns:
     """Where label sets overlap the one that began later wins, unless one is the device's own line."""
-    ordered = sorted(pieces, key=lambda piece: _precedence(piece, pieces))
+    beside = _beside(pieces)
+    places = sorted(range(len(pieces)), key=lambda place: _precedence(pieces[place], beside[place]))
+    ordered = [pieces[place] for place in places]
     rank = np.repeat(np.arange(len(ordered)), [piece.at_s.size for piece in ordered])
     at_s = np.concatenate([piece.at_s for piece in ordered])
     value = np.concatenate([piece.value for piece in ordered])
@@ -86,10 +88,10 @@ def _merge_part(pieces: list[Piece], notes: dict[tuple[Problem, str], int]) -> C
     return at_s[last], value[last], reason[last]
 
 
-def _precedence(piece: Piece, pieces: Sequence[Piece]) -> tuple[bool, bool, float]:
+def _precedence(piece: Piece, beside: bool) -> tuple[bool, bool, float]:
     """Sort key, weakest first: a MIG line, then pods' lines, then the device's own line where it stays beside them."""
     sliced = piece.meaning.gpu is not None and bool(piece.meaning.gpu.mig)
-    return not sliced, _beside(piece, pieces), float(piece.at_s[0])
+    return not sliced, beside, float(piece.at_s[0])
 
 
 def workloads_own(pieces: Sequence[Piece]) -> list[Piece]:
@@ -99,7 +101,7 @@ def workloads_own(pieces: Sequence[Piece]) -> list[Piece]:
     pods' lines numbers of their own.
     """
     metric = PER_WORKLOAD.get(pieces[0].meaning.metric.name)
-    if metric is None or not any(_beside(piece, pieces) for piece in pieces):
+    if metric is None or not any(_beside(pieces)):
         return []
     found = []
     for piece in pieces:
@@ -112,11 +114,16 @@ def workloads_own(pieces: Sequence[Piece]) -> list[Piece]:
     return found
 
 
-def _beside(piece: Piece, pieces: Sequence[Piece]) -> bool:
-    return piece.meaning.owner is None and any(
-        other is not piece and other.meaning.owner is not None and np.isin(piece.at_s, other.at_s).sum() > 1
-        for other in pieces
-    )
+def _beside(pieces: Sequence[Piece]) -> list[bool]:
+    """For each, whether it is the device's own line and shares more than one instant with a line of a pod."""
+    owned = [piece.at_s for piece in pieces if piece.meaning.owner is not None]
+    if not owned or len(owned) == len(pieces):
+        return [False] * len(pieces)
+    at_s, of = np.concatenate(owned), np.repeat(np.arange(len(owned)), [part.size for part in owned])
+    return [
+        piece.meaning.owner is None and int(np.bincount(of[np.isin(at_s, piece.at_s)], minlength=1).max()) > 1
+        for piece in pieces
+    ]
 
 
 def close_down_ports(columns: dict[SeriesKey, Columns]) -> None:
