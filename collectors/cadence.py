@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
-from statistics import fmean, median
+from math import fsum
 
 _GAPS_KEPT = 15
 _ODD_GAP = 2.5
@@ -53,6 +54,8 @@ class Cadence:
     def __init__(self, limits: CadenceLimits | None = None) -> None:
         self._limits = limits or CadenceLimits()
         self._gaps_s: deque[float] = deque(maxlen=_GAPS_KEPT)
+        self._refresh_s: float | None = None
+        """Of ``_gaps_s``; None until it is asked for."""
         self._first_at_s: float | None = None
         self._changed_at_s: float | None = None
         self._kept_at_s: float | None = None
@@ -64,10 +67,14 @@ class Cadence:
     @property
     def refresh_s(self) -> float | None:
         """How often the source's values change; None until two changes were seen."""
-        if not self._gaps_s:
-            return None
-        most_s = _ODD_GAP * median(self._gaps_s)
-        return fmean(gap_s for gap_s in self._gaps_s if gap_s <= most_s)
+        if self._refresh_s is None and self._gaps_s:
+            # By hand: this is asked at each reading, and the functions of ``statistics`` take ten times as long.
+            gaps_s = sorted(self._gaps_s)
+            middle = len(gaps_s) // 2
+            median_s = gaps_s[middle] if len(gaps_s) % 2 else (gaps_s[middle - 1] + gaps_s[middle]) / 2
+            usual_s = gaps_s[: bisect_right(gaps_s, _ODD_GAP * median_s)]
+            self._refresh_s = fsum(usual_s) / len(usual_s)
+        return self._refresh_s
 
     @property
     def may_be_faster(self) -> bool:
@@ -139,3 +146,4 @@ class Cadence:
             self._gaps_s.clear()
         if gap_s > 0:
             self._gaps_s.append(gap_s)
+        self._refresh_s = None

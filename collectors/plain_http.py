@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import zlib
+from typing import cast
 from urllib.parse import urlsplit
 
 _MOST_HEAD_BYTES = 65_536
@@ -121,8 +122,8 @@ class PlainConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not asked by its class: other event loops' transports have classes of their own.
+        self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""

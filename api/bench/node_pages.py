@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from typing import cast
 
 _HOST_IN_PAGE = b"bench-01"
 _UUID_IN_PAGE = b"GPU-b0000000-0000-"
@@ -76,8 +77,8 @@ class _PageProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember where to answer."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not asked by its class: other event loops' transports have classes of their own.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Answer once the head of a request is whole."""

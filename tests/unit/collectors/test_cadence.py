@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from statistics import fmean, median
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collectors.cadence import Cadence, CadenceLimits
 
@@ -87,3 +90,17 @@ def test_a_source_that_became_faster_is_followed():
     play(cadence, 10.0, 200.0)
     play(cadence, 1.0, 400.0, start_s=1000.0)
     assert cadence.refresh_s == pytest.approx(1.0, rel=0.3)
+
+
+@given(st.lists(st.floats(0.01, 1e4), min_size=1, max_size=40))
+def test_the_refresh_is_the_mean_of_the_gaps_that_are_no_pauses(gaps_s):
+    """After each reading it is that of the gaps known by then, to the last bit."""
+    cadence = Cadence()
+    at_s = 0.0
+    cadence.observe(at_s, True)
+    cadence.observe(at_s, True)
+    for gap_s in gaps_s:
+        at_s += gap_s
+        cadence.observe(at_s, True)
+        kept = list(cadence._gaps_s)
+        assert cadence.refresh_s == fmean(gap for gap in kept if gap <= 2.5 * median(kept))

@@ -176,3 +176,61 @@ async def test_a_late_reply_is_never_taken_for_the_next_one():
     batches, _ = await _collect([whole(_page(1)), None, whole(_page(3))], 3, timeout_s=0.3)
     assert [finding.problem for finding in batches[1].findings] == [Problem.TIMEOUT]
     assert float(batches[2].value[0]) == pytest.approx(0.03)
+
+
+class ForeignTransport:
+    """A transport of another event loop: it does all that is asked of it and is of no class of asyncio's."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        return
+
+
+def test_a_transport_of_another_event_loop_serves_as_well():
+    """Loops such as uvloop's bring transports that are no ``asyncio.Transport``."""
+
+    async def read() -> tuple[bytes, bytes]:
+        connection = PlainConnection("http://n1/metrics", "text/plain", 1000)
+        transport = ForeignTransport()
+        connection.connection_made(transport)
+        reading = asyncio.create_task(connection.get(5.0))
+        await asyncio.sleep(0)
+        reply = whole(PAGE)
+        connection.get_buffer(-1)[: len(reply)] = reply
+        connection.buffer_updated(len(reply))
+        return await reading, transport.sent
+
+    page, sent = asyncio.run(read())
+    assert page == PAGE
+    assert sent.startswith(b"GET /metrics HTTP/1.1\r\n")
+
+
+@given(st.lists(st.integers(1, 60), min_size=2, max_size=8))
+def test_connections_share_where_they_read_into_and_not_what_they_read(sizes):
+    """Replies that come in turns, piece by piece, give each connection its own page."""
+    pages = [PAGE, PAGE.replace(b"42", b"17"), PAGE.replace(b"n1", b"n2")]
+
+    async def read() -> list[bytes]:
+        connections = [PlainConnection("http://n1/metrics", "text/plain", 1000) for _ in pages]
+        for connection in connections:
+            connection.connection_made(ForeignTransport())
+        readings = [asyncio.create_task(connection.get(5.0)) for connection in connections]
+        await asyncio.sleep(0)
+        replies = [whole(page) for page in pages]
+        for size in (*sizes, 1000):
+            for place, connection in enumerate(connections):
+                piece, replies[place] = replies[place][:size], replies[place][size:]
+                if piece:
+                    connection.get_buffer(-1)[: len(piece)] = piece
+                    connection.buffer_updated(len(piece))
+        return await asyncio.gather(*readings)
+
+    assert asyncio.run(read()) == pages
