@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from collectors.cadence import Cadence, CadenceLimits
 from collectors.nccl.ras_client import PORT
 from collectors.nccl.standing import CommunicatorState, RasAnswer, standing
 from collectors.pool import ScrapePool
-from telemetry.ids import JobId
+from telemetry.ids import JobId, SeriesKey
 
 if TYPE_CHECKING:
     from collectors.nccl.ras_client import RasCollector
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 STATE_NAME = "nccl-inspector.json"
 """In the store's folder: how far each of Inspector's files was read."""
+STAMPED = "nccl_message_bytes"
+"""Each sample of these series stands at the end of a collective and tells its size."""
 FORGET_S = 900.0
 """A communicator of an unknown or ended job, silent for longer, is no longer listed."""
 
@@ -84,3 +86,24 @@ class Collectives:
             if one.report is not None and now_s - one.report_at_s <= FORGET_S
         ]
         return standing(views, tail.missed() if tail is not None else {}, answers, jobs_on)
+
+
+def stamped_series(states: Iterable[CommunicatorState], keys: Iterable[SeriesKey]) -> dict[JobId, list[SeriesKey]]:
+    """Job -> series of message sizes of its own communicators, as far as their job is known.
+
+    Args:
+        states: how the communicators stand.
+        keys: known series of message sizes.
+    """
+    owners: dict[str, set[JobId | None]] = {}
+    for state in states:
+        owners.setdefault(str(state.id), set()).add(state.job)
+    # Communicators split from one another may share an id: then nothing tells whose a series is.
+    job_of = {name: next(iter(jobs)) for name, jobs in owners.items() if len(jobs) == 1}
+    found: dict[JobId, list[SeriesKey]] = {}
+    for key in keys:
+        name, _, rest = key.entity.partition(":")
+        job = job_of.get(f"{name}:{rest.partition(':')[0]}")
+        if job is not None:
+            found.setdefault(job, []).append(key)
+    return found

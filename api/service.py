@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from api.advising import Advising
 from api.beside import Beside
 from api.board import Board
 from api.closer_look import look_closer
+from api.collectives import STAMPED, stamped_series
 from api.desk import AdviceDesk
 from api.forecast_worker import ForecastWorker
 from api.intake import Intake
@@ -147,7 +148,8 @@ class Service(Board):
     async def forecast_once(self) -> None:
         """One round: frames, forecasts, advice, grades."""
         now_s = self._clock.now()
-        request = await asyncio.to_thread(self._request, now_s)
+        # What NCCL tells is written in the loop, so it is read here; jobs and hosts are those of the round before.
+        request = await asyncio.to_thread(self._request, now_s, self.collectives())
         reply = await self._worker.predict(request)
         self._counters["gpucast_forecast_rounds_total"] += 1
         for kind, count in reply.errors.items():
@@ -163,15 +165,25 @@ class Service(Board):
         await asyncio.to_thread(self._outlooks.update, self._beside.rosters(), now_s)
         await self._advising.advise(self.snapshot(), now_s)
 
-    def _request(self, now_s: float) -> PredictRequest:
+    def _request(self, now_s: float, communicators: Sequence[CommunicatorState] = ()) -> PredictRequest:
         chosen = self._settings.forecast
         as_of_s = now_s + self._ahead_s()
         allocations = self._ring.allocations(as_of_s, chosen.window_s)
         records = records_of(self._beside.rosters())
+        stamped = stamped_series(communicators, self._ring.keys((STAMPED,))) if communicators else {}
         frames = tuple(
             frame
             for view in with_records(job_views(allocations, as_of_s), records)
-            if now_s - (frame := job_frame(self._ring, view, now_s=as_of_s, window_s=chosen.window_s)).received_s
+            if now_s
+            - (
+                frame := job_frame(
+                    self._ring,
+                    view,
+                    now_s=as_of_s,
+                    window_s=chosen.window_s,
+                    collective_keys=stamped.get(view.job, ()),
+                )
+            ).received_s
             < FORGET_JOB_S
         )
         topology = self._topology({node for frame in frames for node in frame.job.nodes})

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from api.collectives import STATE_NAME, Collectives
+from api.collectives import STAMPED, STATE_NAME, Collectives, stamped_series
 from api.settings import NcclSettings, load_settings
+from collectors.nccl.standing import CommunicatorState
 from collectors.pool import ScrapePool
 from collectors.wall_clock import WallClock
 from telemetry.errors import ConfigError
+from telemetry.ids import CommunicatorId, JobId, SeriesKey
 from telemetry.samples import SampleBatch
 from tests.kit.nccl import ras_answer, ras_communicator, ras_rank, record
 from tests.kit.ras_server import ras_server
@@ -60,3 +62,19 @@ def test_an_address_that_is_none(address: str) -> None:
     """It is named in the error."""
     with pytest.raises(ConfigError, match=r"nccl\.ras"):
         load_settings(environment={}, nccl__ras=[address])
+
+
+def test_a_series_belongs_to_the_job_of_its_communicator() -> None:
+    """By name and hash; not where no job is known, nor where two communicators of one id have different jobs."""
+    one, two = JobId("slurm", "1"), JobId("slurm", "2")
+    states = [
+        CommunicatorState(CommunicatorId("world", "0xa"), one),
+        CommunicatorState(CommunicatorId("world", "0xb"), two),
+        CommunicatorState(CommunicatorId("world", "0xc"), None),
+        CommunicatorState(CommunicatorId("split", "0xd"), one),
+        CommunicatorState(CommunicatorId("split", "0xd"), two),
+    ]
+    entities = ["world:0xa:AllReduce", "world:0xa:Send:3", "world:0xb:AllReduce", "world:0xc:AllReduce"]
+    keys = [SeriesKey(STAMPED, entity) for entity in [*entities, "split:0xd:AllGather", "other:0xa:AllReduce"]]
+    found = stamped_series(states, keys)
+    assert found == {one: keys[:2], two: [keys[2]]}
