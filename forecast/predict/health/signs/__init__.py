@@ -1,0 +1,1 @@
+"""One file for each sign; ``forecast.predict.health.registry`` lists them."""
