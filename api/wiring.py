@@ -48,6 +48,9 @@ MODELS_FOLDER = "models"
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells expect it."""
 
+RING_SLACK = 1.25
+"""The ring holds this much more than a forecast's window, for sources whose clocks lag behind."""
+
 
 @dataclass(slots=True)
 class Built:
@@ -75,7 +78,7 @@ def build(settings: Settings, *, clock: Clock | None = None, backend: Backend | 
     plugins = find_plugins()
     chosen = backend or _backend(settings, clock, snapshot, plugins)
     store = _open_store(settings)
-    ring = Ring(settings.forecast.window_s * 1.5)
+    ring = Ring(settings.forecast.window_s * RING_SLACK)
     intake = Intake(
         ring,
         store,

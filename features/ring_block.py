@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,8 @@ from telemetry.samples import SampleBatch
 ABSENT = np.uint8(255)
 """Marks a cell for which no sample came; never leaves this file."""
 FIRST_ROWS = 4
+PACE_ROWS = 64
+"""Rows after which the pace of a layout is known well enough to give it no more room than it will use."""
 
 Piece = tuple[NDArray[np.int64], Series]
 """What one layout holds of a series: (n,) order of writing, and the samples."""
@@ -122,7 +125,7 @@ class Block:
     def _new_row(self, at_s: float, received_s: float, order: int) -> int:
         size = self.at_s.shape[0]
         if self.count == size and size < self.max_rows and not self._oldest_is_over(at_s):
-            self._grow(min(2 * size, self.max_rows))
+            self._grow(min(self._rows_to_come(at_s), self.max_rows))
             size = self.at_s.shape[0]
         row = self.next_row
         self.later.pop(row, None)
@@ -141,6 +144,15 @@ class Block:
 
     def _oldest_is_over(self, at_s: float) -> bool:
         return bool(self.at_s[self.next_row] < at_s - self.window_s)
+
+    def _rows_to_come(self, at_s: float) -> int:
+        """How many rows to make room for: twice as many, but no more than the window holds at the pace so far."""
+        size = self.at_s.shape[0]
+        span_s = at_s - float(self.at_s[: self.count].min())
+        if size < PACE_ROWS or span_s <= 0:
+            return 2 * size
+        window_rows = math.ceil(self.window_s * self.count / span_s) + 2
+        return min(2 * size, max(window_rows, size + size // 8))
 
     def _grow(self, size: int) -> None:
         turn = np.r_[self.next_row : self.count, 0 : self.next_row]
