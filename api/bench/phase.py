@@ -28,7 +28,7 @@ from forecast.predict.types import PhaseName
 
 Progress = Callable[[str], None]
 HELD_OUT_SEED = 0
-JOBS, QUICK_JOBS = 60, 6
+JOBS, QUICK_JOBS = 60, 2
 FILES = (H100_FILE, MLPERF_FILE, PROGRESS_FILE)
 NOTES = (
     "now-h100: the recording's labels are stages of a run, ours are parts of an iteration, so both are mapped: init and"

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from api.bench.result import Row
 from models.metrics import bootstrap_interval
 from models.phase_occurrences import Floats, Occurrences
-from models.phase_sequence import LEAST, Unforeseen, foresee
+from models.phase_replay import LEAST
+from models.phase_sequence import Unforeseen, foresee
 
 RIVALS = ("persistence", "mean", "median")
 """As the last interval, as the mean of all, as the median of all; the same of lengths."""

@@ -19,7 +19,7 @@ from forecast.predict.settings import PredictSettings
 from forecast.predict.stamped import foldable
 from forecast.predict.types import Absence, NextPhase, PhaseName
 from models.phase_occurrences import Occurrences
-from models.phase_sequence import LEAST
+from models.phase_replay import LEAST
 
 EVERY = 150
 """Slots between two rounds that are scored, give or take half of them."""

@@ -7,7 +7,8 @@ from features.transforms.steps import GAP_RATIO, period_from_steps
 from forecast.predict.phases_past import NONE, RARE, PhasePast, reported, under_way, with_steps
 from forecast.predict.types import Absence, NextPhase, PhaseName, PhaseNow, Why
 from models.phase_occurrences import Occurrences
-from models.phase_sequence import LEAST, Next, Pace, Unforeseen, foresee
+from models.phase_replay import LEAST
+from models.phase_sequence import Next, Pace, Unforeseen, foresee
 
 USUAL_RIGHT = 0.8
 """What an 80 % interval promises; weighs as two scored statements until there are some."""

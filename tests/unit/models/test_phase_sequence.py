@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from models.phase_occurrences import STATISTICS, UNITS, Occurrences, rules
-from models.phase_sequence import Next, Pace, Unforeseen, foresee, replay
+from models.phase_replay import replay
+from models.phase_sequence import Next, Pace, Unforeseen, foresee
 
 
 def _every_steps(n: int, seed: int = 0) -> Occurrences:
