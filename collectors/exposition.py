@@ -8,6 +8,7 @@ match, the labels need no parsing and the layout object stays the same, so that 
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -144,7 +145,9 @@ def _learn(body: bytes, old: Layout | None, heads: dict[bytes, Head]) -> tuple[_
     found: list[Head] = []
     others: list[int] = []
     broken: list[tuple[int, bytes]] = []
-    notes: dict[Problem, list[str]] = {}
+    notes: dict[Problem, str] = {}
+    counts: Counter[Problem] = Counter()
+    known_bad: dict[bytes, BadLine] = {}
     stamped = open_metrics = False
     for index, line in enumerate(lines):
         if not line or line.isspace() or line.lstrip()[:1] == b"#":
@@ -154,15 +157,21 @@ def _learn(body: bytes, old: Layout | None, heads: dict[bytes, Head]) -> tuple[_
         space = line.rfind(b" ") + 1
         head = heads.get(line[:space])
         if head is None:
-            try:
-                head = read_head(line)
-            except BadLine as bad:
-                notes.setdefault(bad.problem, []).append(f"line {index + 1}: {bad}")
+            if (bad := known_bad.get(line)) is None:
+                try:
+                    head = read_head(line)
+                except BadLine as found_bad:
+                    bad = known_bad[line] = found_bad.with_traceback(None)
+            if bad is not None:
+                counts[bad.problem] += 1
+                if counts[bad.problem] == 1:
+                    notes[bad.problem] = f"line {index + 1}: {bad}"
                 if space and read_number(line[space:]) is not None and bad.problem is Problem.MALFORMED_LINE:
                     broken.append((index, line[:space]))
                 else:
                     others.append(index)
                 continue
+        assert head is not None, "a line is read or bad"
         samples.append(index)
         found.append(head)
         stamped = stamped or len(line[len(head.prefix) :].split()) > 1
@@ -179,7 +188,7 @@ def _learn(body: bytes, old: Layout | None, heads: dict[bytes, Head]) -> tuple[_
         pick_others=_picker(others),
         others=_picker(others)(lines),
         broken=tuple(broken),
-        notes=tuple((problem, texts[0], len(texts)) for problem, texts in notes.items()),
+        notes=tuple((problem, text, counts[problem]) for problem, text in notes.items()),
         stamped=stamped,
         stamp_unit_s=1.0 if open_metrics else 1e-3,
     )
