@@ -26,6 +26,7 @@ const WHY = {
   stale: "stale",
   sampling_too_coarse: "too coarse",
   no_rhythm: "no rhythm",
+  irregular: "irregular",
   insufficient_history: "learning",
   missing_field: "field missing",
   job_unmatched: "unmatched",
