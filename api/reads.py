@@ -17,6 +17,7 @@ from collectors.status import TargetStatus
 from collectors.topology.keeper import SourceState
 from forecast.advisor.types import Advice, Grade, Mode
 from forecast.backends.base import Plan, Receipt
+from forecast.predict.health.types import HealthReport
 from forecast.predict.types import JobForecast, LinkForecast
 from telemetry.ids import JobId, LinkId
 from telemetry.roster import JobRecord, Roster
@@ -218,6 +219,10 @@ class Reads(Protocol):
 
     def outlooks(self) -> dict[str, Outlook]:
         """Scheduler -> what is foreseen of its jobs and GPUs; empty until its first list was taken in."""
+        ...
+
+    def sickness(self) -> HealthReport:
+        """What is slow and sick, with the evidence; empty until the first look."""
         ...
 
     def wiring(self) -> WiringView:

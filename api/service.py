@@ -25,6 +25,7 @@ from api.readiness import device_view, missing_fields, reasons_not_ready
 from api.reads import AccuracyRow, AdviceRecord, Health, WiringView
 from api.schedulers import records_of, with_records
 from api.settings import Settings
+from api.sickness import Sickness
 from api.topology import Wiring
 from collectors.nccl.standing import CommunicatorState
 from collectors.scrape import MOST_AHEAD_S
@@ -32,6 +33,7 @@ from collectors.status import TargetStatus
 from features.ring import Ring
 from features.transforms.jobs import job_frame, job_views, link_frame
 from forecast.advisor.types import Rule
+from forecast.predict.health.types import HealthReport
 from forecast.predict.settings import PredictSettings
 from forecast.predict.worker import PredictReply, PredictRequest
 from telemetry.clock import Clock
@@ -107,6 +109,7 @@ class Service(Board):
         self._beside = beside or Beside()
         self._wiring = Wiring()
         self._outlooks = Outlooks()
+        self._sickness = Sickness()
         self._counters: Counter[str] = Counter()
         self._keeper = ModelKeeper(trained, self._counters) if trained else None
         self._advising = Advising(settings, self, desk, rules, clock, self._counters)
@@ -158,6 +161,7 @@ class Service(Board):
             log.warning(message)
         for gone in self.keep(request, reply):
             self._book.forget(str(gone))
+        self._sickness.take(reply.health)
         look_closer(self._source, request, reply, self._counters)
         self._score(request, reply)
         if self._keeper is not None:
@@ -194,6 +198,7 @@ class Service(Board):
             links=links if links.links else None,
             topology=topology,
             phase_past=dict(self.phase_past),
+            health=self._sickness.evidence(self._ring, as_of_s=as_of_s, window_s=chosen.window_s),
             settings=PredictSettings(
                 horizon_s=chosen.horizon_s,
                 max_age_s=chosen.max_age_s,
@@ -289,6 +294,10 @@ class Service(Board):
     def outlooks(self) -> dict[str, Outlook]:
         """What is foreseen of each scheduler's jobs and GPUs."""
         return self._outlooks.latest()
+
+    def sickness(self) -> HealthReport:
+        """What is slow and sick, as the last look saw it."""
+        return self._sickness.report
 
     def wiring(self) -> WiringView:
         """The wiring as the last round used it, and how its sources stand."""

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "forecast": "show the forecasts of a running service",
     "estimate": "what to expect of a training job before it runs: memory, traffic, step time, power, with reasons",
     "queue": "show the jobs that wait, what they ask for and why they wait",
+    "findings": "show what is slow and sick: jobs, ranks, GPUs, links, with the evidence and what to do",
     "advise": "show the advice of a running service, approve or reject it",
     "bench": "run a benchmark",
     "nvml": "serve this host's GPUs as a page like dcgm-exporter's, where none runs",

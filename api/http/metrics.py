@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -124,6 +125,26 @@ def _links_and_advice(reads: Reads) -> list[Family]:
     return [count, chance, use, advice]
 
 
+def _sickness(reads: Reads) -> list[Family]:
+    """Only what has a finding has a series; the worst come first, so that the page's limit leaves them in."""
+    report = reads.sickness()
+    score = Family(
+        "gpucast_health_score_ratio", "gauge", "1 is well; only GPUs, nodes and jobs with a finding are shown."
+    )
+    for one in report.scores:
+        score.add(one.score, thing=str(one.thing), entity=one.entity)
+    count = Family("gpucast_health_findings", "gauge", "Findings of what is slow and sick, by kind and severity.")
+    kinds = Counter((one.kind, str(one.severity)) for one in report.findings)
+    for (kind, severity), n in sorted(kinds.items()):
+        count.add(n, kind=kind, severity=severity)
+    unknown = Family(
+        "gpucast_health_unknown", "gauge", "Signs that could not be looked for, by sign; for how many jobs."
+    )
+    for sign, n in sorted(Counter(one.kind for one in report.unjudged).items()):
+        unknown.add(n, sign=sign)
+    return [score, count, unknown]
+
+
 def _own(counters: dict[str, float], taken: set[str]) -> list[Family]:
     """The service's own counters; a name that is not legal, or is ours already, is left out."""
     families: dict[str, Family] = {}
@@ -141,7 +162,13 @@ def _own(counters: dict[str, float], taken: set[str]) -> list[Family]:
 def exposition(reads: Reads, settings: HttpSettings) -> str:
     """Everything as Prometheus text; each family keeps at most ``max_metric_series`` series."""
     health = reads.health()
-    families = [*_state(health, settings), *_sources(health), *_forecasts(reads), *_links_and_advice(reads)]
+    families = [
+        *_state(health, settings),
+        *_sources(health),
+        *_forecasts(reads),
+        *_links_and_advice(reads),
+        *_sickness(reads),
+    ]
     families += _own(health.counters, {family.name for family in families} | {"gpucast_series_omitted"})
     omitted = Family("gpucast_series_omitted", "gauge", "Series left out of this page to keep it small, by family.")
     for family in families:

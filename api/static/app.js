@@ -8,6 +8,7 @@ import { stepsOf } from "./scale.js";
 import { AdvicePanel } from "./advice.js";
 import { drawAccuracy } from "./accuracy.js";
 import { drawTop } from "./topbar.js";
+import { drawSick } from "./sick.js";
 import { drawCollectives, drawQueue, drawWiring } from "./cluster.js";
 
 const POLL_MS = 1500;
@@ -15,7 +16,7 @@ const SLOW_MS = 6000;
 const client = new Client();
 const state = {
   health: null, jobs: null, links: null, advice: null, accuracy: null, models: null,
-  queue: null, wiring: null, collectives: null,
+  queue: null, wiring: null, collectives: null, findings: null,
   jobId: null, metric: null, metricByUser: null, view: "3 min", viewByUser: false,
   forecast: null, history: null, phases: null,
   linkId: null, linkByUser: false, congestion: null, linkHistory: null,
@@ -87,6 +88,7 @@ function draw() {
   advice.draw(state);
   drawAccuracy(state);
   drawCollectives(state);
+  drawSick(state);
   drawQueue(state);
   drawWiring(state);
 }
@@ -125,8 +127,8 @@ async function readSelected() {
 async function readSlow() {
   if (performance.now() - slow_ms < SLOW_MS) return;
   slow_ms = performance.now();
-  [state.accuracy, state.models, state.queue, state.wiring, state.collectives] = await Promise.all(
-    ["/v1/accuracy?limit=200", "/v1/models", "/v1/queue?limit=20", "/v1/topology?limit=400", "/v1/collectives?limit=200"].map((path) => client.get(path)),
+  [state.accuracy, state.models, state.queue, state.wiring, state.collectives, state.findings] = await Promise.all(
+    ["/v1/accuracy?limit=200", "/v1/models", "/v1/queue?limit=20", "/v1/topology?limit=400", "/v1/collectives?limit=200", "/v1/findings?limit=60"].map((path) => client.get(path)),
   );
   const list = document.getElementById("jobs-list").getBoundingClientRect();
   const visible = (state.jobs?.items ?? []).filter((job) => {

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from features.frame import JobFrame, LinkFrame
+from forecast.predict.health.review import review
+from forecast.predict.health.types import Evidence, HealthReport
 from forecast.predict.jobs import absent_job, forecast_job
 from forecast.predict.links import absent_links, forecast_links
 from forecast.predict.phases import phase_timeline
@@ -15,7 +17,7 @@ from forecast.predict.room_models import RoomModels, default_models
 from forecast.predict.settings import PredictSettings
 from forecast.predict.stamped import foldable
 from forecast.predict.traffic import JobFabric, fabric_on_grid
-from forecast.predict.types import Absence, JobForecast, LinkForecast, PhaseName, Why
+from forecast.predict.types import Absence, JobForecast, LinkForecast, Period, PhaseName, Why
 from telemetry.ids import JobId
 from telemetry.topology import Topology
 
@@ -32,6 +34,8 @@ class PredictRequest:
         job_fabric: what each job sent by leaf switch, on the links' grid; a job left out is taken from its frame.
         settings: horizons and limits.
         phase_past: what is remembered of each job's phases from before the window.
+        health: what the signs of sickness look at, without the jobs' frames, which are those above; None when this
+            round does not look.
     """
 
     now_s: float
@@ -41,6 +45,7 @@ class PredictRequest:
     job_fabric: Mapping[JobId, JobFabric] = field(default_factory=dict)
     settings: PredictSettings = field(default_factory=PredictSettings)
     phase_past: Mapping[JobId, PhasePast] = field(default_factory=dict)
+    health: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class PredictReply:
         messages: what failed, in sentences.
         trained: trained models that serve or were refused.
         phase_past: what is to be remembered of each job's phases for the next round.
+        health: what is slow and sick; None when this round did not look.
     """
 
     jobs: tuple[JobForecast, ...] = ()
@@ -81,6 +87,7 @@ class PredictReply:
     messages: tuple[str, ...] = ()
     trained: tuple[TrainedState, ...] = ()
     phase_past: dict[JobId, PhasePast] = field(default_factory=dict)
+    health: HealthReport | None = None
 
 
 def predict(request: PredictRequest, models: RoomModels | None = None) -> PredictReply:
@@ -104,7 +111,25 @@ def predict(request: PredictRequest, models: RoomModels | None = None) -> Predic
             forecast = absent_job(frame, request.now_s, absence)
         jobs.append(forecast)
     links = _links(request, jobs, models, errors, messages)
-    return PredictReply(tuple(jobs), links, phases, errors, tuple(messages), phase_past=phase_past)
+    health = _health(request, jobs, errors, messages)
+    return PredictReply(tuple(jobs), links, phases, errors, tuple(messages), phase_past=phase_past, health=health)
+
+
+def _health(
+    request: PredictRequest, jobs: list[JobForecast], errors: dict[str, int], messages: list[str]
+) -> HealthReport | None:
+    if request.health is None:
+        return None
+    periods = {job.job: job.period.period_s for job in jobs if isinstance(job.period, Period)}
+    try:
+        report = review(replace(request.health, jobs=request.jobs), periods)
+    except Exception as error:  # as below: the forecasts are still good
+        _failed("look for what is slow and sick", error, "health", errors, messages)
+        return None
+    for sentence in report.failed.values():
+        errors["health"] = errors.get("health", 0) + 1
+        messages.append(sentence)
+    return report
 
 
 def _links(

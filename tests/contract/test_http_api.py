@@ -20,6 +20,7 @@ from api.outlook import Outlook
 from api.push import Push
 from api.reads import AdviceRecord, History, WiringView
 from collectors.nccl.standing import CommunicatorState
+from forecast.predict.health.types import HealthReport
 from forecast.predict.types import JobForecast, LinkForecast
 from telemetry.ids import JobId, LinkId
 from telemetry.roster import JobRecord, Roster
@@ -44,6 +45,7 @@ GOOD: dict[str, str] = {
     "/v1/links/{link_id}/history": f"/v1/links/{HOT}/history",
     "/v1/queue": "/v1/queue",
     "/v1/collectives": "/v1/collectives",
+    "/v1/findings": "/v1/findings",
     "/v1/topology": "/v1/topology?host=gpu-01",
     "/v1/advice": "/v1/advice",
     "/v1/advice/{advice_id}": "/v1/advice/a1f03c",
@@ -110,6 +112,10 @@ class EmptyReads(FakeReads):
     def wiring(self) -> WiringView:
         """Nothing is known."""
         return WiringView(Topology())
+
+    def sickness(self) -> HealthReport:
+        """Nothing was looked at."""
+        return HealthReport()
 
     def collectives(self) -> tuple[CommunicatorState, ...]:
         """None."""

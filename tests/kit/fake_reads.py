@@ -22,6 +22,7 @@ from collectors.served import Twice
 from collectors.status import TargetStatus
 from forecast.advisor.types import Advice, Effect, Grade, Mode
 from forecast.backends.base import Plan, Receipt
+from forecast.predict.health.types import HealthReport
 from forecast.predict.types import (
     Absence,
     Cause,
@@ -42,6 +43,7 @@ from telemetry.ids import JobId, LinkId
 from telemetry.roster import JobRecord, Roster
 from tests.kit.fake_cluster import made_up_collectives, made_up_outlooks, made_up_roster, made_up_wiring
 from tests.kit.fake_models import made_up_models
+from tests.kit.fake_sickness import made_up_sickness
 
 FIXED_NOW_S = 1_796_074_200.0
 _DEVICES = DeviceView(
@@ -300,6 +302,10 @@ class FakeReads:
     def wiring(self) -> WiringView:
         """Two leaves under a spine, one source that fails, one that differs."""
         return made_up_wiring()
+
+    def sickness(self) -> HealthReport:
+        """One sick card with an XID and heat, one straggling rank, and signs that nobody can look for."""
+        return made_up_sickness(self._tick())
 
     def collectives(self) -> tuple[CommunicatorState, ...]:
         """One communicator with a dead rank, one without trouble."""
