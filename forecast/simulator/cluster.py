@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from forecast.simulator.activity import UNUSED, GpuGauges, levels
 from forecast.simulator.fabric import Fabric, Port, max_min_rates
+from forecast.simulator.faults import FaultKind, link_ratio
 from forecast.simulator.scenarios import ClusterSpec
 from forecast.simulator.workload import SimJob
 from telemetry.errors import ConfigError
@@ -59,7 +60,7 @@ class SimCluster:
     def __init__(self, seed: int, spec: ClusterSpec) -> None:
         self.seed, self.spec = seed, spec
         self.fabric = Fabric(spec.fabric)
-        self.jobs = tuple(SimJob(job, seed, i) for i, job in enumerate(spec.jobs))
+        self.jobs = tuple(SimJob(job, seed, i, spec.faults) for i, job in enumerate(spec.jobs))
         self.use: FloatArray = np.array([self.fabric.ring_use(job.nodes, job.spine) for job in spec.jobs]).T.reshape(
             self.fabric.capacity.shape[0], len(spec.jobs)
         )
@@ -168,7 +169,7 @@ class SimCluster:
     def _settle(self) -> None:
         """Find the rates that hold from the last event on."""
         top = np.array([job.spec.rate_bytes_per_s if job.communicating else 0.0 for job in self.jobs])
-        self._rates = max_min_rates(self.use, self.fabric.capacity, top)
+        self._rates = max_min_rates(self.use, self._capacity(), top)
         for index, job in enumerate(self.jobs):
             rate = float(self._rates[index])
             self._activity[index] = levels(job.spec, job.phase, rate, self.spec.gpus_per_node)
@@ -180,6 +181,18 @@ class SimCluster:
                 start_s = self._open.pop(link)
                 if self._event_s - start_s > _INSTANT_S:
                     self._overloads.append(Overload(port, start_s, self._event_s))
+
+    def _capacity(self) -> FloatArray:
+        """What each directed link carries from the last event on."""
+        slow = {fault.node for fault in self.spec.faults if fault.kind is FaultKind.SLOW_LINK}
+        if not slow:
+            return self.fabric.capacity
+        capacity = self.fabric.capacity.copy()
+        for node in slow:
+            index = self.fabric.node_index[node]
+            ends = [self.fabric.host_tx(index), self.fabric.host_rx(index)]
+            capacity[ends] *= link_ratio(self.spec.faults, node, self._event_s)
+        return capacity
 
     def _wait_rates(self) -> FloatArray:
         """Ticks per second: back-pressure holds the host's sending port by as much as its flow is throttled."""

@@ -25,6 +25,7 @@ from forecast.simulator.activity import (
 from forecast.simulator.cluster import SimCluster
 from forecast.simulator.exposition import family, family_head, field_of, labels_text, metric_head
 from forecast.simulator.fabric import Port
+from forecast.simulator.faults import THROTTLED_CELSIUS, FaultKind, held_s, on_gpu, symbol_errors
 from telemetry.catalogue import BY_NAME, MIB, NODE_NAME_FIELD, UPLINK_FIELD
 from telemetry.ids import GpuId
 
@@ -72,6 +73,9 @@ _GPU_METRICS: tuple[tuple[str, str], ...] = (
     ("gpu_nvlink_rx_bytes_per_s", "%d"),
 )
 
+_FAULT_METRICS: tuple[tuple[str, str], ...] = (("gpu_thermal_throttle_seconds_total", "%d"),)
+"""Shown too where something goes wrong: the default counters file leaves them out."""
+
 
 def gpu_uuid(cluster_seed: int, node: str, gpu: int) -> str:
     """The card's UUID, the same for the same seed."""
@@ -91,6 +95,7 @@ class DcgmPages:
         self._cluster = cluster
         self._templates: dict[str, str] = {}
         self._pages: dict[str, tuple[int, bytes]] = {}
+        self._metrics = (*_GPU_METRICS, *(_FAULT_METRICS if cluster.spec.faults else ()))
 
     def page(self, node: str) -> bytes:
         """The page of one host; the same bytes until the exporter refreshes."""
@@ -108,7 +113,7 @@ class DcgmPages:
     def _layout(self, node: str) -> str:
         labels = [self._labels(node, gpu) for gpu in range(self._cluster.spec.gpus_per_node)]
         blocks = []
-        for metric, number in _GPU_METRICS:
+        for metric, number in self._metrics:
             field, _ = field_of(metric)
             blocks.append(metric_head(metric).replace("%", "%%"))
             for card in labels:
@@ -146,7 +151,7 @@ class DcgmPages:
             "gpu_mem_clock_hertz": np.full(busy.shape, 2.619e9),
             "gpu_memory_temperature_celsius": temperature + 8.0,
             "gpu_temperature_celsius": temperature,
-            "gpu_power_watts": value[:, POWER],
+            "gpu_power_watts": value[:, POWER].copy(),
             "gpu_energy_joules_total": gauges.energy_joules[index],
             "gpu_util_ratio": np.round(value[:, ENGINE], 2),
             "gpu_mem_copy_util_ratio": np.round(np.minimum(value[:, DRAM] * 1.1, 1.0), 2),
@@ -164,11 +169,29 @@ class DcgmPages:
             "gpu_nvlink_tx_bytes_per_s": value[:, NVLINK],
             "gpu_nvlink_rx_bytes_per_s": value[:, NVLINK],
         }
+        self._spoil(node, busy, ours)
         zeros = np.zeros(busy.shape)
         # 1e-6 undoes the rounding of the division before DCGM's integers are cut.
         return np.array(
-            [ours.get(metric, zeros) / field_of(metric)[1] + _nudge(number) for metric, number in _GPU_METRICS]
+            [ours.get(metric, zeros) / field_of(metric)[1] + _nudge(number) for metric, number in self._metrics]
         )
+
+    def _spoil(self, node: str, busy: NDArray[np.bool_], ours: dict[str, FloatArray]) -> None:
+        """What a fault changes of a host's numbers, in place."""
+        faults, at_s = self._cluster.spec.faults, self._cluster.now_s
+        if not faults:
+            return
+        held = [held_s(faults, node, gpu, at_s) for gpu in range(busy.size)]
+        ours["gpu_thermal_throttle_seconds_total"] = np.array(held)
+        for gpu, fault in on_gpu(faults, node, at_s).items():
+            if busy[gpu]:
+                ours["gpu_sm_clock_hertz"][gpu] *= fault.ratio
+                # Power goes with the clock and, below the top, a little less than with its square.
+                ours["gpu_power_watts"][gpu] *= fault.ratio
+            if fault.kind is FaultKind.THROTTLED_GPU:
+                for name in ("gpu_temperature_celsius", "gpu_memory_temperature_celsius"):
+                    ours[name] = ours[name].copy()
+                    ours[name][gpu] = max(float(ours[name][gpu]), THROTTLED_CELSIUS)
 
 
 def _nudge(number: str) -> float:
@@ -197,6 +220,8 @@ def node_page(cluster: SimCluster, node: str) -> bytes:
         "port_state_id": [4.0] * len(ports),
         "port_physical_state_id": [5.0] * len(ports),
     }
+    if cluster.spec.faults:
+        columns["port_symbol_error_total"] = [symbol_errors(cluster.spec.faults, node, cluster.now_s)] * len(ports)
     parts = [
         family(metric_head(metric), field_of(metric)[0], zip(tags, values, strict=True))
         for metric, values in columns.items()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from forecast.simulator.fabric import FabricSpec
+from forecast.simulator.faults import Fault
 from forecast.simulator.workload import JobSpec
 from telemetry.errors import ConfigError
 
@@ -34,6 +35,7 @@ class ClusterSpec:
         overload_ratio: link use that the truth counts as overload.
         noise_ratio: standard deviation of a gauge's measurement noise.
         background_bytes_per_s: management traffic on every link.
+        faults: what goes wrong, and when.
     """
 
     fabric: FabricSpec
@@ -43,6 +45,7 @@ class ClusterSpec:
     overload_ratio: float = 0.9
     noise_ratio: float = 0.01
     background_bytes_per_s: float = 1e6
+    faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
         taken = [node for job in self.jobs for node in job.nodes]
@@ -52,6 +55,9 @@ class ClusterSpec:
             raise ConfigError("two simulated jobs have the same name", mend="Name each job once")
         if self.refresh_s <= 0.0 or self.gpus_per_node <= 0:
             raise ConfigError("refresh_s and gpus_per_node of the simulated cluster must be above 0")
+        for fault in self.faults:
+            if fault.node not in self.fabric.nodes or not 0 <= fault.gpu < self.gpus_per_node:
+                raise ConfigError(f"a simulated fault is on {fault.node} GPU {fault.gpu}, which is not there")
 
 
 def demo_spec(*, onset: str = "standing", refresh_s: float = 0.5) -> ClusterSpec:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecast.predict.types import PhaseName
+from forecast.simulator.faults import Fault, pace_ratio
 from telemetry.errors import ConfigError
 from telemetry.ids import JobId
 
@@ -106,8 +107,9 @@ class JobSpec:
 class SimJob:
     """A job in motion. The cluster tells it when a phase ends; it says what comes next."""
 
-    def __init__(self, spec: JobSpec, seed: int, index: int) -> None:
+    def __init__(self, spec: JobSpec, seed: int, index: int, faults: tuple[Fault, ...] = ()) -> None:
         self.spec = spec
+        self.faults = faults
         self.phase = PhaseName.IDLE
         self.since_s = 0.0
         self.ends_s = spec.starts_after_s
@@ -152,7 +154,7 @@ class SimJob:
         """Leave the phase that ended at ``at_s`` and enter the next."""
         while True:
             if not self._queue:
-                self._queue.extend(self._plan_iteration())
+                self._queue.extend(self._plan_iteration(pace_ratio(self.faults, self.spec.nodes, at_s)))
             phase, amount = self._queue.popleft()
             if amount > 0.0:
                 break
@@ -172,8 +174,12 @@ class SimJob:
         self._plain = not (_due(self.iteration, spec.checkpoint_every) or _due(self.iteration, spec.evaluate_every))
         self._paused = False
 
-    def _plan_iteration(self) -> list[tuple[PhaseName, float]]:
-        """Phases of the coming iteration as (phase, seconds or bytes); a pause comes first where one is due."""
+    def _plan_iteration(self, pace: float) -> list[tuple[PhaseName, float]]:
+        """Phases of the coming iteration as (phase, seconds or bytes); a pause comes first where one is due.
+
+        Args:
+            pace: what is left of the compute speed.
+        """
         spec = self.spec
         pause: list[tuple[PhaseName, float]] = []
         if self.pending_offset_s > 0.0:
@@ -186,7 +192,7 @@ class SimJob:
         phases = [
             *pause,
             (PhaseName.LOAD, spec.load_s),
-            (PhaseName.COMPUTE, spec.compute_s * ramp * (1.0 + spec.jitter_ratio * noise)),
+            (PhaseName.COMPUTE, spec.compute_s * ramp * (1.0 + spec.jitter_ratio * noise) / pace),
             (PhaseName.COMMUNICATE, spec.communicate_bytes),
         ]
         if _due(self.iteration, spec.checkpoint_every):
