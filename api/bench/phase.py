@@ -27,7 +27,8 @@ from api.bench.result import BenchResult, Row
 from forecast.predict.types import PhaseName
 
 Progress = Callable[[str], None]
-HELD_OUT_SEED = 0
+HELD_OUT_SEED = 1
+"""Seed 0 was looked at once, before occurrences of one slot were left out; seeds of 100 and more while it was made."""
 JOBS, QUICK_JOBS = 60, 2
 FILES = (H100_FILE, MLPERF_FILE, PROGRESS_FILE)
 NOTES = (

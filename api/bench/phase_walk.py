@@ -12,12 +12,12 @@ from api.bench.phase_now import Said
 from features.frame import JobFrame
 from forecast.predict.phases import phase_now, phase_timeline
 from forecast.predict.phases_ahead import next_phases
-from forecast.predict.phases_past import NONE, PhasePast, grown, reported
+from forecast.predict.phases_past import NONE, PhasePast, grown, reported, under_way
 from forecast.predict.rhythm import job_rhythm
 from forecast.predict.room_models import default_models
 from forecast.predict.settings import PredictSettings
 from forecast.predict.stamped import foldable
-from forecast.predict.types import Absence, NextPhase, PhaseName
+from forecast.predict.types import Absence, NextPhase, PhaseName, PhaseNow
 from models.phase_occurrences import Occurrences
 from models.phase_replay import LEAST
 
@@ -64,7 +64,11 @@ def _round(
     past = grown(past, phase_timeline(frame, period), frame.totals.step_s)
     now_s = frame.data_at_s
     for rare, answer in next_phases(frame, phase, past, now_s).items():
-        _note(job, rare, answer, past.get(rare, NONE), now_s, f"{RARE_TASK[rare]}-telemetry", name, statements)
+        seen = past.get(rare, NONE)
+        if isinstance(phase, PhaseNow) and phase.phase is rare:
+            # The rivals know of the one that runs now as well.
+            seen = under_way(seen, phase.since_s, now_s)
+        _note(job, rare, answer, seen, now_s, f"{RARE_TASK[rare]}-telemetry", name, statements)
     stamped = job.frame(round(now_s / job.step_s), stamped=True)
     saves = reported(stamped, now_s)
     if saves is not None:

@@ -20,6 +20,8 @@ RARE = (PhaseName.CHECKPOINT, PhaseName.EVALUATE)
 """What comes now and then; the others are parts of every iteration, told by its period and the next lull."""
 SETTLED_SLOTS = 2
 """A run is taken once so many slots lie behind it: the newest ones are still being judged."""
+LEAST_SLOTS = 1.5
+"""What lasts one slot cannot be told from a wrong sign in it, and one of these splits an interval in two."""
 NEAR_SLOTS = 1.5
 """A gap up to so many slots inside one phase is a missed sign, not an end."""
 
@@ -40,6 +42,7 @@ def grown(past: PhasePast, timeline: Timeline, step_s: float) -> dict[PhaseName,
         known = out.get(phase)
         after_s = float(known.end_s[-1]) if known is not None and known.size else -np.inf
         # A run whose edge moved by a slot or two since it was first seen is still the same.
+        runs = [(a, b) for a, b in runs if b - a >= LEAST_SLOTS * step_s]
         fresh = [(a, b) for a, b in runs if a >= max(first_s, after_s + SETTLED_SLOTS * step_s) and b <= settled_s]
         if not fresh:
             continue
