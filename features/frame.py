@@ -115,6 +115,7 @@ class JobFrame:
         steps: stamps of its steps; None where the job reports none.
         collectives: stamps of its collectives; None where none are known to be its own.
         checkpoints: what it said of its checkpoints; None where it said nothing.
+        usable_memory_bytes: device -> bytes of its memory that jobs may use; devices of which nothing tells are absent.
     """
 
     job: JobView
@@ -128,6 +129,7 @@ class JobFrame:
     steps: StepStamps | None = None
     collectives: CollectiveStamps | None = None
     checkpoints: CheckpointStamps | None = None
+    usable_memory_bytes: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,9 +21,9 @@ from models.leads import Leads, all_leads
 from models.quantiles import Floats, fill_forward, keep_laws, last_observed, weighted_quantiles
 from models.saved import read_state, write_state
 
-MEMORY = 0.95
-"""Weight of a point in the comparison against the weight of the point after it: about 20 points decide."""
-OWN_SHARE = 0.7
+MEMORY = 0.93
+"""Weight of a point in the comparison against the weight of the point after it: about 14 points decide."""
+OWN_SHARE = 0.5
 """How much a row's own match counts beside the mean match of its job."""
 BANDWIDTH = 0.6
 """A match worse than the best by this share of the eighth best distance counts 1/e."""

@@ -87,6 +87,8 @@ def _detail(job: dict[str, Any]) -> str:
         else f"next lull  in {seconds(lull['start_s'] - job['data_at_s'])} for {seconds(lull['end_s'] - lull['start_s'])}"
     )
     lines += [_ahead(name, value, job["data_at_s"]) for name, value in sorted(job.get("next_phases", {}).items())]
+    if "memory" in job:  # an older service does not say
+        lines.append(f"memory     {_memory(job['memory'])}")
     lines.append(f"data       {seconds(job['age_s'])} old, one point per {seconds(job['step_s'])}")
     rows = [_path_row(name, path) for name, path in sorted(job["metrics"].items()) if not absent(path)]
     if rows:
@@ -106,6 +108,19 @@ def _ahead(name: str, value: dict[str, Any], data_at_s: float) -> str:
     return (
         f"next {name}  in {starts} ({early} .. {late}), lasting {lasts}, {percent(value['probability'])}:"
         f" {value['evidence']}"
+    )
+
+
+def _memory(value: dict[str, Any]) -> str:
+    """Head-room and the chance to run out, in one line."""
+    if absent(value):
+        return f"none ({value['why']}): {value['reason']}"
+    rise = "" if value["trend"] == "flat" else f", rising {quantity(value['slope_bytes_per_s'], 'bytes per second')}"
+    full = "" if value["full_in_s"] is None else f", full in {seconds(value['full_in_s'])}"
+    return (
+        f"{value['trend']}: {quantity(value['headroom_bytes'], 'bytes')} of {quantity(value['usable_bytes'], 'bytes')} left"
+        f" on {value['device']}{rise}{full}; {percent(value['out_of_memory_probability'])} to run out within"
+        f" {seconds(value['horizon_s'])}"
     )
 
 

@@ -33,7 +33,7 @@ export class JobPanel {
     this.fan = new FanChart($("fan"), { name: "Forecast" });
     this.timeline = new Timeline($("timeline"));
     this.duty = new DutyChart($("duty"));
-    this.tiles = ["Iteration", "Phase", "Next lull", "Skill", "Coverage", "Data age"].map((name) => {
+    this.tiles = ["Iteration", "Phase", "Next lull", "Skill", "Coverage", "Data age", "GPU memory"].map((name) => {
       const tile = el("div", { class: "tile" }, el("span", { class: "tile-name", text: name }), el("b", {}), el("small", {}));
       $("tiles").append(tile);
       return tile;
@@ -135,7 +135,7 @@ export class JobPanel {
       ? [`${percent(path.skill.coverage80).replace(/\s%/, "")} · ${percent(path.skill.coverage95)}`, "asked 80 · 95 %"]
       : ["–", ""];
     const data = [duration(ageNow(job, state.now_s)), `every ${duration(job.step_s)}`];
-    const texts = [beat, phase, this.#lull(job), served, cover, data];
+    const texts = [beat, phase, this.#lull(job), served, cover, data, this.#memory(job.memory)];
     texts.forEach(([value, note], i) => {
       setText(this.tiles[i].children[1], value);
       setText(this.tiles[i].children[2], note);
@@ -156,6 +156,15 @@ export class JobPanel {
     if (this.now > end_s) return ["passed", length];
     const half = start_high_s !== null && start_low_s !== null ? ` ± ${duration((start_high_s - start_low_s) / 2)}` : "";
     return [`in ${duration(start_s - this.now)}`, `${length}${half ? `,${half}` : ""}`];
+  }
+
+  #memory(memory) {
+    setAttributes(this.tiles[6], { title: memory.reason });
+    if (memory.absent) return ["–", whyLabel(memory.why)];
+    const chance = memory.out_of_memory_probability;
+    setAttributes(this.tiles[6], { class: chance >= 0.1 ? "tile warn" : "tile" });
+    const full = memory.full_in_s === null ? memory.trend : `${memory.trend}, full in ${duration(memory.full_in_s)}`;
+    return [`${(memory.headroom_bytes / 1e9).toFixed(1)} GB left`, `${full} · ${percent(chance)} in ${duration(memory.horizon_s)}`];
   }
 
   #served(path, found, state) {

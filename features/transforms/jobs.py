@@ -15,6 +15,7 @@ from features.frame import Context, JobFrame
 from features.store.base import Reader, Series
 from features.transforms.checkpoints import checkpoint_stamps
 from features.transforms.counters import rates_on_grid
+from features.transforms.device_memory import USED, usable_memory
 from features.transforms.frozen import frozen_fields, frozen_notes, without_frozen
 from features.transforms.grid import drop_stale_runs, to_grid
 from features.transforms.hosts import host_rows
@@ -165,6 +166,7 @@ def job_frame(
         step_stamps(reader, job.job, as_of_s, span_s),
         collective_stamps(reader, collective_keys, as_of_s, span_s),
         checkpoint_stamps(reader, job.job, as_of_s, max(0.0, as_of_s - job.first_seen_s)),
+        usable_memory(reader, [key.entity for key in keys if key.metric == USED], as_of_s, span_s),
     )
 
 

@@ -10,6 +10,7 @@ from features.frame import JobFrame
 from forecast.predict.age import age_of, stale
 from forecast.predict.duty import duty_cycles
 from forecast.predict.lulls import fabric_circle, next_lull
+from forecast.predict.memory import memory_outlook
 from forecast.predict.phases import phase_now
 from forecast.predict.rhythm import job_rhythm
 from forecast.predict.room_models import RoomModels, default_models
@@ -20,6 +21,7 @@ from forecast.predict.types import (
     DutyCycle,
     JobForecast,
     Lull,
+    MemoryOutlook,
     Period,
     PhaseNow,
     QuantilePath,
@@ -59,6 +61,7 @@ def forecast_job(
         lull=_lull(fold, duty, frame.data_at_s + age_s),
         metrics=_paths(frame, settings, models),
         duty=duty,
+        memory=memory_outlook(frame, settings),
     )
 
 
@@ -74,7 +77,14 @@ def absent_job(frame: JobFrame, now_s: float, absence: Absence) -> JobForecast:
     """A forecast in which every part is the same reasoned absence."""
     wanted = (*frame.totals.metric, *frame.missing)
     return _job(
-        frame, now_s, period=absence, phase=absence, lull=absence, metrics=dict.fromkeys(wanted, absence), duty={}
+        frame,
+        now_s,
+        period=absence,
+        phase=absence,
+        lull=absence,
+        metrics=dict.fromkeys(wanted, absence),
+        duty={},
+        memory=absence,
     )
 
 
@@ -87,6 +97,7 @@ def _job(
     lull: Lull | Absence,
     metrics: dict[str, QuantilePath | Absence],
     duty: dict[str, DutyCycle],
+    memory: MemoryOutlook | Absence,
 ) -> JobForecast:
     return JobForecast(
         job=frame.job.job,
@@ -102,6 +113,7 @@ def _job(
         next_lull=lull,
         metrics=metrics,
         duty=duty,
+        memory=memory,
     )
 
 

@@ -12,6 +12,7 @@ class PredictSettings:
     Args:
         horizon_s: how far the path of a job's metric looks.
         max_steps: at most this many steps, whatever the horizon; 240 steps of 0.1 s are 24 s.
+        memory_horizon_s: how far the chance of running out of GPU memory looks.
         max_age_s: data older than this gives no forecast.
         min_points: fewer points than this give no forecast.
         threshold_ratio: link use that counts as congested.
@@ -25,6 +26,7 @@ class PredictSettings:
 
     horizon_s: float = 120.0
     max_steps: int = 240
+    memory_horizon_s: float = 600.0
     max_age_s: float = 30.0
     min_points: int = 8
     threshold_ratio: float = 0.9

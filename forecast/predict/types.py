@@ -246,6 +246,52 @@ class Lull:
     metric: str
 
 
+class MemoryTrend(StrEnum):
+    """How a job's GPU memory behaves."""
+
+    FLAT = "flat"
+    STEPS = "steps"
+    """It rises now and then."""
+    LEAK = "leak"
+    """It rises all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOutlook:
+    """GPU memory of the device of a job that is likeliest to run out first.
+
+    Args:
+        device: which.
+        used_bytes: newest reading.
+        peak_bytes: highest since it was last set free, which it has survived.
+        usable_bytes: what jobs may use of it.
+        headroom_bytes: usable less peak.
+        trend: how it behaves.
+        slope_bytes_per_s: mean rise of the peak lately.
+        horizon_s: how far the figures below look.
+        peak_ahead_bytes: 10 %, 50 % and 90 % quantile of the peak by then, were there no limit.
+        out_of_memory_probability: chance that the peak passes what is usable by then.
+        full_in_s: when it is expected to be full at this slope; None where it does not rise.
+        reason: a sentence with the numbers used.
+    """
+
+    device: str
+    used_bytes: float
+    peak_bytes: float
+    usable_bytes: float
+    headroom_bytes: float
+    trend: MemoryTrend
+    slope_bytes_per_s: float
+    horizon_s: float
+    peak_ahead_bytes: tuple[float, float, float]
+    out_of_memory_probability: float
+    full_in_s: float | None
+    reason: str
+
+
+NO_MEMORY = Absence(Why.NO_DATA, "nothing is known of the job's GPU memory")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JobForecast:
     """Everything foreseen about one job.
@@ -265,6 +311,7 @@ class JobForecast:
         metrics: quantile path per metric, or why none.
         duty: duty cycle per metric; empty without a period.
         next_phases: when each phase that comes now and then begins next, or why that is not told.
+        memory: GPU memory of the device that is likeliest to run out, or why none.
     """
 
     job: JobId
@@ -281,6 +328,7 @@ class JobForecast:
     metrics: dict[str, QuantilePath | Absence]
     duty: dict[str, DutyCycle] = field(default_factory=dict)
     next_phases: dict[PhaseName, NextPhase | Absence] = field(default_factory=dict)
+    memory: MemoryOutlook | Absence = NO_MEMORY
 
 
 @dataclass(frozen=True, slots=True)

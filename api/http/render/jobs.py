@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from api.http import schemas
 from api.http.render.base import absent, number, numbers, path, rfc3339, skill
 from api.http.render.queue import scheduled
-from forecast.predict.types import Absence, DutyCycle, JobForecast, Lull, NextPhase, Period, PhaseNow, QuantilePath, Why
+from forecast.predict.types import (
+    Absence,
+    DutyCycle,
+    JobForecast,
+    Lull,
+    MemoryOutlook,
+    NextPhase,
+    Period,
+    PhaseNow,
+    QuantilePath,
+    Why,
+)
 from telemetry.ids import JobId
 from telemetry.roster import JobRecord
 
@@ -107,6 +118,29 @@ def _next_phase(value: NextPhase) -> schemas.NextPhaseOut:
     )
 
 
+def memory(value: MemoryOutlook | Absence) -> schemas.MemoryOut | schemas.Absent:
+    """GPU memory and the chance to run out of it."""
+    if isinstance(value, Absence):
+        return absent(value)
+    low, median, high = value.peak_ahead_bytes
+    return schemas.MemoryOut(
+        device=value.device,
+        used_bytes=value.used_bytes,
+        peak_bytes=value.peak_bytes,
+        usable_bytes=value.usable_bytes,
+        headroom_bytes=value.headroom_bytes,
+        trend=str(value.trend),
+        slope_bytes_per_s=value.slope_bytes_per_s,
+        horizon_s=value.horizon_s,
+        peak_low_bytes=low,
+        peak_median_bytes=median,
+        peak_high_bytes=high,
+        out_of_memory_probability=value.out_of_memory_probability,
+        full_in_s=value.full_in_s,
+        reason=value.reason,
+    )
+
+
 def duty(value: DutyCycle) -> schemas.DutyCycleOut:
     """A duty cycle."""
     return schemas.DutyCycleOut(
@@ -142,6 +176,7 @@ def job_summary(job: JobForecast, record: JobRecord | None = None) -> schemas.Jo
         period=period(job.period),
         phase=phase(job.phase),
         next_lull=lull(job.next_lull),
+        memory=memory(job.memory),
         scheduled=None if record is None else scheduled(record),
         headline_metric=headline(job.metrics),
         metrics={name: metric_summary(value) for name, value in job.metrics.items()},
@@ -169,6 +204,7 @@ def job_forecast(job: JobForecast, only: Sequence[str] | None = None) -> schemas
         period=period(job.period),
         phase=phase(job.phase),
         next_lull=lull(job.next_lull),
+        memory=memory(job.memory),
         metrics={name: path(job.metrics.get(name) or _unknown_metric(job, name)) for name in names},
         duty={name: duty(value) for name, value in job.duty.items() if name in names},
         next_phases=next_phases(job),

@@ -74,6 +74,25 @@ class NextPhaseOut(Answer):
     source: str = Field(description="`steps`, the job's own reports, or `telemetry`.")
 
 
+class MemoryOut(Answer):
+    """GPU memory of the device of the job that is likeliest to run out first."""
+
+    device: str
+    used_bytes: float
+    peak_bytes: float = Field(description="Highest use since memory was last set free.")
+    usable_bytes: float = Field(description="What jobs may use of the device.")
+    headroom_bytes: float = Field(description="usable_bytes less peak_bytes.")
+    trend: str = Field(description="`flat`, `steps` or `leak`.")
+    slope_bytes_per_s: float = Field(description="Mean rise of the peak lately.")
+    horizon_s: float = Field(description="How far the figures below look.")
+    peak_low_bytes: float = Field(description="10 % quantile of the peak by then, were there no limit.")
+    peak_median_bytes: float
+    peak_high_bytes: float = Field(description="90 % quantile.")
+    out_of_memory_probability: float = Field(description="Chance that the peak passes usable_bytes by then.")
+    full_in_s: float | None = Field(description="Seconds until full at this slope; null where that is over a day.")
+    reason: str = Field(description="A sentence with the numbers used.")
+
+
 class MetricSummary(Answer):
     """Which model serves a metric, and how well."""
 
@@ -108,6 +127,7 @@ class _Job(Answer):
     period: PeriodOut | Absent
     phase: PhaseOut | Absent
     next_lull: LullOut | Absent
+    memory: MemoryOut | Absent = Field(description="Head-room of GPU memory and the chance to run out.")
 
 
 class JobSummary(_Job):
