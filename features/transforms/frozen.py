@@ -4,7 +4,7 @@ DCGM then prints its last number, or 0, for ever. Such a number looks like a mea
 same GPU's power and utilisation do meanwhile, which do not come from the profiling module. Told as frozen is only what
 a working module could not show:
 
-- engine, SM or memory activity of exactly 0 while utilisation is above 10 %;
+- engine, SM or memory activity of 0, or of next to nothing, while utilisation is above 10 %;
 - an engine that is always busy (exactly 1) while utilisation falls below 80 %;
 - any number in between that does not change in its last digit while power or utilisation swings.
 
@@ -45,6 +45,9 @@ BUSY_RATIO = 0.10
 BUSY_SHARE = 0.5
 """Share of the readings that have to be busy: utilisation lags behind by a second, and one spike is no proof."""
 NOT_BUSY_RATIO = 0.80
+FLOOR_RATIO = 1e-3
+"""An idle card's activity is a few millionths (refresh, the driver's own work), printed with six decimals: such a number
+repeats without being frozen, so below this a ratio is judged as 0 is."""
 SWING_RATIO = 0.10
 """Power counts as swinging when it spans this share of its highest reading; utilisation when it spans this much."""
 
@@ -198,7 +201,7 @@ def _proof(stand: _Stand, power: Series | None, util: Series | None) -> str:
     metric = stand.series.key.metric
     busy, watts = _during(util, stand), _during(power, stand)
     head = f"{metric} stood at {stand.value:g} for {stand.to_s - stand.from_s:.0f} s"
-    if stand.value == 0.0:
+    if stand.value == 0.0 or (metric.endswith("_ratio") and stand.value < FLOOR_RATIO):
         share = float((busy > BUSY_RATIO).mean()) if busy.shape[0] >= MIN_READINGS else 0.0
         if metric in CORE and share >= BUSY_SHARE:
             return f"{head} while {UTIL} was {busy.mean():.2f} on average"

@@ -8,6 +8,7 @@ two of tensor pipe, SMs, power and NVLink agree.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,8 @@ BUSY_WATTS_RATIO = 0.35
 """A turn counts when the job's median card draws at least this share of the most it drew."""
 TURN_S = 3.0
 """Readings are averaged over turns of about this length, so that phases of a second fall together."""
+TURN_READINGS = 4
+"""A turn of fewer readings is a longer one: single readings of a job with phases differ by when they were taken."""
 MOST_TURNS = 200
 CLOCK_RULE = StragglerRule(least_ratio=0.05, jump=JumpRule(least_ratio=0.05, patience=22.0))
 ACTIVITY_RULE = StragglerRule(least_ratio=0.20, jump=JumpRule(least_ratio=0.20, target_ratio=0.25, patience=22.0))
@@ -64,7 +67,7 @@ def find(evidence: Evidence) -> list[HealthFinding]:
 def _in_job(frame: JobFrame, clocks: dict[str, Series]) -> list[HealthFinding]:
     step_s = frame.devices.step_s
     cards = sorted({key.entity for key in frame.device_keys})
-    each = max(1, round(TURN_S / step_s))
+    each = max(TURN_READINGS, round(TURN_S / step_s))
     turns = min(MOST_TURNS, frame.devices.n_points // each)
     if len(cards) < LEAST_MEMBERS or turns < ACTIVITY_RULE.readings:
         return []
@@ -75,16 +78,28 @@ def _in_job(frame: JobFrame, clocks: dict[str, Series]) -> list[HealthFinding]:
     for behind in _by_clock(frame, clocks, cards, busy, turn_s, turns):
         entity = cards[behind.one.member]
         found[entity] = _finding(frame, entity, (behind,), turns, turn_s)
+    activity = {metric: _turns(_rows(frame, metric, cards), each, turns) for metric in ACTIVITY}
+    for member, those in fallen_behind(activity).items():
+        found.setdefault(cards[member], _finding(frame, cards[member], those, turns, turn_s))
+    return list(found.values())
+
+
+def fallen_behind(activity: Mapping[str, NDArray[np.float64]]) -> dict[int, tuple[Behind, ...]]:
+    """Row of each card that fell behind its peers at one time by at least two metrics -> by which.
+
+    Args:
+        activity: metric of ``ACTIVITY`` -> (n_cards, n_turns) means over turns, NaN where missing.
+    """
+    busy = _busy(activity[POWER])
     by_card: dict[int, list[Behind]] = {}
-    for metric in ACTIVITY:
-        values = _turns(_rows(frame, metric, cards), each, turns)
+    for metric, values in activity.items():
         for behind in _by_activity(metric, values, busy):
             by_card.setdefault(behind.one.member, []).append(behind)
-    for member, those in by_card.items():
-        times = [one.one.since for one in those]
-        if len(those) >= AGREE and max(times) - min(times) <= SAME_TIME_TURNS:
-            found.setdefault(cards[member], _finding(frame, cards[member], tuple(those), turns, turn_s))
-    return list(found.values())
+    return {
+        member: tuple(those)
+        for member, those in by_card.items()
+        if len(those) >= AGREE and np.ptp([one.one.since for one in those]) <= SAME_TIME_TURNS
+    }
 
 
 def _rows(frame: JobFrame, metric: str, cards: list[str]) -> NDArray[np.float64]:
