@@ -20,7 +20,7 @@ def _ring(**values: float) -> Ring:
     for name, value in values.items():
         key = SeriesKey(names[name], GPU)
         ring.append(
-            SampleBatch((key,), np.zeros(1, np.int64), np.array([T_S]), np.array([value]), np.zeros(1, np.uint8))
+            SampleBatch((key,), np.zeros(1, np.int32), np.array([T_S]), np.array([value]), np.zeros(1, np.uint8))
         )
     return ring
 
