@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from api.bench import failslow
+from api.bench import failslow, failslow_peers
 
 
 def test_without_data_simulated_jobs_are_scored_and_losers_are_listed():
@@ -19,3 +19,15 @@ def test_without_data_simulated_jobs_are_scored_and_losers_are_listed():
 def test_recorded_series_that_are_absent_are_named(tmp_path):
     """Nothing is left out in silence."""
     assert "5 of 5" in failslow.run(tmp_path, quick=True).notes[0]
+
+
+def test_stragglers_are_scored_beside_plainer_rules():
+    """Simulated ranks need no data; the served rule finds half more within ten readings, and losers have rows too."""
+    rows, files = failslow_peers.score_peers(None, lambda _: None, [], quick=True)
+    assert files == []
+    assert {row.model for row in rows} == set(failslow_peers.RULES)
+    found = [
+        row for row in rows if row.model == "served" and row.metric == "detected_10" and row.task.endswith("50pct")
+    ]
+    assert [row.value >= 0.9 for row in found] == [True] * 4
+    assert {"false_per_job_day", "false_per_10k_readings", "delay_readings"} <= {row.metric for row in rows}

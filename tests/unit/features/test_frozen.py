@@ -48,6 +48,14 @@ def test_an_idle_gpus_zeros_are_measurements():
     assert frozen_fields([make("gpu_sm_active_ratio", 0.0), make("gpu_dram_active_ratio", 0.0), *IDLE]) == []
 
 
+def test_an_idle_gpus_last_digit_is_a_measurement():
+    """An idle card prints a few millionths again and again while its power wanders; the same number at work is frozen."""
+    wandering = (make("gpu_power_watts", waves(70, 120)), make("gpu_util_ratio", 0.0))
+    assert frozen_fields([make("gpu_dram_active_ratio", 5e-6), *wandering]) == []
+    (found,) = frozen_fields([make("gpu_dram_active_ratio", 5e-6), POWER, UTIL])
+    assert found.key.metric == "gpu_dram_active_ratio"
+
+
 def test_an_unused_pipe_is_rightly_zero_for_ever():
     """A job in bf16 never uses the FP64 pipe, and one GPU alone sends nothing over NVLink."""
     busy = make("gpu_sm_active_ratio", waves(0.3, 0.8))

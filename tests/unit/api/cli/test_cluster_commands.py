@@ -95,3 +95,21 @@ def test_doctor_tells_of_collectives_and_wiring(url: str, capsys: pytest.Capture
     assert "of slurm:81234: 1 of 16 ranks missing, 0 failed, 12 operations without a record" in out
     assert "AllReduce: rank 3 launched 88, the furthest 95" in out
     assert "leaf switch of gpu-05: telemetry says leaf-2; /etc/slurm/topology.conf says leaf-1" in out
+
+
+def test_findings_as_text(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Worst first, with evidence, deed, scores and what is unknown; exit code 4 tells of a warning or worse."""
+    assert main(["findings", "--url", url]) == 4
+    text = capsys.readouterr().out
+    assert "looked at 32 gpus, 4 nodes, 6 jobs" in text
+    assert text.index("critical 1.00  xid 79  gpu gpu-09:GPU-3") < text.index("warning 0.50  straggler")
+    assert "Take the host out" in text
+    assert "it needs nccl_busbw_bytes_per_s" in text
+
+
+def test_findings_of_one_host(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is only worth knowing is no failure; JSON is the API's answer."""
+    assert main(["findings", "gpu-10", "--url", url, "--json"]) == 0
+    assert [one["detail"] for one in json.loads(capsys.readouterr().out)["items"]] == ["hot die"]
+    assert main(["findings", "nobody", "--url", url]) == 0
+    assert "nothing slow or sick was found" in capsys.readouterr().out
