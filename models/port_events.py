@@ -28,6 +28,7 @@ class PortEvents:
         leaves: leaves per tree.
         least_leaf: examples per leaf.
         rate: learning rate.
+        columns: share of the features that a tree sees.
         seeds: one booster per seed; their mean is given.
     """
 
@@ -41,9 +42,11 @@ class PortEvents:
         leaves: int = 15,
         least_leaf: int = 30,
         rate: float = 0.05,
+        columns: float = 0.5,
         seeds: tuple[int, ...] = (0,),
     ) -> None:
-        self.trees, self.leaves, self.least_leaf, self.rate, self.seeds = trees, leaves, least_leaf, rate, seeds
+        self.trees, self.leaves, self.least_leaf, self.seeds = trees, leaves, least_leaf, seeds
+        self.rate, self.columns = rate, columns
         self.boosters: list[Any] = []
 
     def fit(self, features: Floats, event: NDArray[np.bool_]) -> None:
@@ -75,7 +78,7 @@ class PortEvents:
             "num_leaves": self.leaves,
             "learning_rate": self.rate,
             "min_data_in_leaf": self.least_leaf,
-            "feature_fraction": 0.5,
+            "feature_fraction": self.columns,
             "bagging_fraction": 0.7,
             "bagging_freq": 1,
             "lambda_l2": 5.0,

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.port_groups import group_means, traffic_groups
-from models.port_matches import Matches, group_profile, nearest, unlikeness
+from models.port_matches import Matches, alike_profile, nearest, unlikeness
 from models.quantiles import Floats
 
 LAGS = 12
 """Newest points given as they are."""
 SPANS = (3, 6, 12, 24, 60)
 """Points over which means are taken."""
-WINDOWS: tuple[tuple[int, float], ...] = ((48, 0.95), (10, 0.8))
-"""Points and memory of the two comparisons: the whole rhythm, and the last moments."""
-MOMENTS = 40
+WINDOWS: tuple[tuple[int, float], ...] = ((48, 0.95), (96, 0.98), (10, 0.8))
+"""Points and memory of the comparisons: the rhythm, a long rhythm, and the last moments."""
+MOMENTS = 48
 HOT = 0.8
 """A sample from this share of a link's capacity on is hot."""
 
@@ -76,15 +76,15 @@ class PortView:
         return self.found[next(k for k, known in enumerate(self.leads) if lead <= known)]
 
     def expected(self, lead: int, span: int = 1) -> Floats:
-        """(n, 8) mean, 10 %, 50 % and 90 % of what followed, per window; mean of ``span`` points that end at ``lead``."""
+        """(n, 4 per window) mean, 10 %, 50 % and 90 % of what followed; mean of ``span`` points that end at ``lead``."""
         columns = []
         for one in self.moments(lead):
-            sample = one.following(self.traffic, lead) if span == 1 else _mean_of(one, self.traffic, lead, span)
+            sample = one.following(self.traffic, lead) if span == 1 else one.mean_following(self.traffic, lead, span)
             columns += [one.mean(sample), *(one.quantile(sample, level) for level in (0.1, 0.5, 0.9))]
         return np.column_stack(columns)
 
     def share(self, event: Floats, leads: Sequence[int]) -> Floats:
-        """(n, 2) weighted share of the moments that were followed by the event at any of the leads, per window.
+        """(n, n_windows) weighted share of the moments that were followed by the event at any of the leads.
 
         Args:
             event: (n, t) 1 or 0, NaN where unknown.
@@ -122,7 +122,7 @@ def port_view(past: PortPast, leads: Sequence[int], *, grouped: bool = True) -> 
     if not grouped:
         return PortView(scale, np.column_stack(plain), np.empty((n, 0)), (), ends, traffic, past.neighbours)
     group = traffic_groups(past.traffic)
-    profile, index = group_profile(past.traffic, group)
+    index = np.unique(group, return_inverse=True)[1]
     size = np.bincount(index)[index].astype(np.float64)
     level, _ = group_means(traffic, group, np.isfinite(traffic))
     crest, _ = group_means(past.peak, group, np.isfinite(past.peak))
@@ -130,34 +130,20 @@ def port_view(past: PortPast, leads: Sequence[int], *, grouped: bool = True) -> 
     together = [_lag(level, k)[index] for k in range(LAGS)]
     together += [_lag(crest, k)[index] for k in range(3)] + [_lag(hot, k)[index] for k in range(3)]
     together += [mean_known(hot)[index], size]
-    found = _found(profile, index, ends)
+    found = _found(alike_profile(past.traffic), ends)
     together += [one.unlikeness for one in found[0]]
     return PortView(scale, np.column_stack(plain), np.column_stack(together), found, ends, traffic, group)
 
 
-def _found(profile: Floats, index: NDArray[np.intp], ends: tuple[int, ...]) -> tuple[tuple[Matches, ...], ...]:
+def _found(profile: Floats, ends: tuple[int, ...]) -> tuple[tuple[Matches, ...], ...]:
     """Matches per lead and window; in a past that is short fewer points must look alike."""
-    t = profile.shape[1]
+    t, index = profile.shape[1], np.arange(profile.shape[0], dtype=np.intp)
     per_window = []
     for window, memory in WINDOWS:
         fitting = min(max(2, min(window, (t - ends[-1]) // 3)), t - 1)
         distance = unlikeness(profile, fitting, memory)
         per_window.append([nearest(distance, fitting, index, MOMENTS, lead) for lead in ends])
     return tuple(zip(*per_window, strict=True))
-
-
-def _mean_of(one: Matches, traffic: Floats, lead: int, span: int) -> Floats:
-    """(n, k) mean of the ``span`` points that end ``lead`` after each moment, from running sums."""
-    known = np.isfinite(traffic)
-    zero = np.zeros((traffic.shape[0], 1))
-    total = np.hstack([zero, np.cumsum(np.where(known, traffic, 0.0), axis=1)])
-    count = np.hstack([zero, np.cumsum(known, axis=1)])
-    rows = np.arange(traffic.shape[0])[:, None]
-    last = np.minimum(one.column + lead + 1, traffic.shape[1])
-    first = np.minimum(one.column + lead + 1 - span, last)
-    seen = count[rows, last] - count[rows, first]
-    result: Floats = np.where(seen > 0, (total[rows, last] - total[rows, first]) / np.maximum(seen, 1.0), np.nan)
-    return result
 
 
 def mean_known(values: Floats) -> Floats:
@@ -194,8 +180,8 @@ def _since(peak: Floats) -> list[Floats]:
     return [since, gap.astype(np.float64), hot.sum(axis=1) / np.maximum(known, 1)]
 
 
-MOMENTS_COLUMN = 0
-"""Where ``event_features`` puts the share of the longer comparison's moments that were followed by the event."""
+MOMENTS_COLUMNS = slice(0, len(WINDOWS))
+"""Where ``event_features`` puts the share of each comparison's moments that were followed by the event."""
 
 
 def event_features(
@@ -216,8 +202,9 @@ def event_features(
     share = view.share(event, leads)
     expected = view.expected(lead) if len(leads) == 1 else view.expected(lead, len(leads))
     labels, index = np.unique(view.group, return_inverse=True)
-    together = [_group_mean(column, index, labels.size) for column in (*share.T, *expected[:, [0, 4]].T)]
-    more = np.column_stack([share, expected, expected[:, [0, 4]] - height[:, None], *together, view.grouped])
+    means = expected[:, ::4]
+    together = [_group_mean(column, index, labels.size) for column in (*share.T, *means.T)]
+    more = np.column_stack([share, expected, means - height[:, None], *together, view.grouped])
     return np.column_stack([view.plain, *own]), more
 
 

@@ -38,12 +38,9 @@ def traffic_groups(values: Floats, alike: float = ALIKE) -> NDArray[np.int32]:
         values: (n, t) traffic, NaN where missing.
         alike: correlation from which rows belong together.
     """
-    standard, moving = standard_rows(np.sqrt(np.maximum(values, 0.0)))
     n = values.shape[0]
     group = np.full(n, -1, np.int32)
-    known = np.isfinite(values).astype(np.float64)
-    common = np.maximum(known @ known.T, 1.0)
-    like = ((standard @ standard.T) / common >= alike) & moving[:, None] & moving[None, :]
+    like = likeness(values) >= alike
     number = 0
     while True:
         free = group < 0
@@ -56,6 +53,29 @@ def traffic_groups(values: Floats, alike: float = ALIKE) -> NDArray[np.int32]:
     alone = np.flatnonzero(group < 0)
     group[alone] = number + np.arange(alone.size, dtype=np.int32)
     return group
+
+
+def likeness(values: Floats) -> Floats:
+    """(n, n) correlation of the rows' square roots over their common points; 0 for rows that stand still."""
+    standard, moving = standard_rows(np.sqrt(np.maximum(values, 0.0)))
+    known = np.isfinite(values).astype(np.float64)
+    common = np.maximum(known @ known.T, 1.0)
+    result: Floats = np.where(moving[:, None] & moving[None, :], (standard @ standard.T) / common, 0.0)
+    return result
+
+
+def alike_means(values: Floats, weight: Floats) -> Floats:
+    """(n, t) mean of all rows as weighted by each row, over what is known; NaN where nothing is.
+
+    Args:
+        values: (n, t), NaN where missing.
+        weight: (n, n) how much each row listens to each other one.
+    """
+    known = np.isfinite(values)
+    total = weight @ np.where(known, values, 0.0)
+    count = weight @ known.astype(np.float64)
+    result: Floats = np.where(count > 1e-9, total / np.maximum(count, 1e-9), np.nan)
+    return result
 
 
 def group_means(rows: Floats, group: NDArray[np.int32], known: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.intp]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.port_groups import group_means, standard_rows
+from models.port_groups import alike_means, group_means, likeness, standard_rows
 from models.quantiles import Floats, fill_forward
 
 BANDWIDTH = 0.3
@@ -40,6 +40,19 @@ class Matches:
         known = column < values.shape[1]
         found = values[np.arange(values.shape[0])[:, None], np.minimum(column, values.shape[1] - 1)]
         result: Floats = np.where(known, found, np.nan)
+        return result
+
+    def mean_following(self, values: Floats, lead: int, span: int) -> Floats:
+        """(n, k) mean of the known ones of the ``span`` points that end ``lead`` after each moment."""
+        known = np.isfinite(values)
+        zero = np.zeros((values.shape[0], 1))
+        total = np.hstack([zero, np.cumsum(np.where(known, values, 0.0), axis=1)])
+        count = np.hstack([zero, np.cumsum(known, axis=1)])
+        rows = np.arange(values.shape[0])[:, None]
+        last = np.minimum(self.column + lead + 1, values.shape[1])
+        first = np.minimum(self.column + lead + 1 - span, last)
+        seen = count[rows, last] - count[rows, first]
+        result: Floats = np.where(seen > 0, (total[rows, last] - total[rows, first]) / np.maximum(seen, 1.0), np.nan)
         return result
 
     def mean(self, sample: Floats) -> Floats:
@@ -73,6 +86,23 @@ def group_profile(values: Floats, group: NDArray[np.int32]) -> tuple[Floats, NDA
     return np.where(np.isfinite(filled), filled, 0.0), index
 
 
+LISTENS = 0.3
+"""A port listens to ports that correlate with it by more than this, by the square of it."""
+
+
+def alike_profile(values: Floats) -> Floats:
+    """(n, t) standardised mean of each row and the rows like it, without gaps: a soft group of its own for every row."""
+    like = likeness(values)
+    weight = np.where(like > LISTENS, like, 0.0) ** 2
+    np.fill_diagonal(weight, 1.0)
+    standard = np.where(np.isfinite(values), standard_rows(values)[0], np.nan)
+    mean = alike_means(standard, weight)
+    level = np.where(np.isfinite(mean), standard_rows(mean)[0], np.nan)
+    filled = fill_forward(level)
+    result: Floats = np.where(np.isfinite(filled), filled, 0.0)
+    return result
+
+
 def unlikeness(profile: Floats, window: int, memory: float) -> Floats:
     """(n_groups, t - window + 1) how unlike the newest points each earlier stretch was; column j ends at window - 1 + j.
 
@@ -91,7 +121,9 @@ def unlikeness(profile: Floats, window: int, memory: float) -> Floats:
     return result
 
 
-def nearest(distance: Floats, window: int, index: NDArray[np.intp], most: int, least_lag: int) -> Matches:
+def nearest(
+    distance: Floats, window: int, index: NDArray[np.intp], most: int, least_lag: int, bandwidth: float = BANDWIDTH
+) -> Matches:
     """The ``most`` best moments of each row's group.
 
     Args:
@@ -100,6 +132,7 @@ def nearest(distance: Floats, window: int, index: NDArray[np.intp], most: int, l
         index: (n,) place of each row's group.
         most: moments kept.
         least_lag: moments less than this many points ago have not shown their lead yet.
+        bandwidth: a match worse than the best by this share of the eighth best distance counts 1/e.
     """
     usable = distance[:, : max(1, distance.shape[1] - max(least_lag, 1))]
     k = min(most, usable.shape[1])
@@ -107,6 +140,6 @@ def nearest(distance: Floats, window: int, index: NDArray[np.intp], most: int, l
     gap = np.take_along_axis(usable, best, axis=1)
     eighth = min(8, k) - 1
     unit = np.maximum(np.partition(gap, eighth, axis=1)[:, eighth : eighth + 1], 1e-6)
-    speak = np.exp(-(gap - gap.min(axis=1, keepdims=True)) / (BANDWIDTH * unit))
+    speak = np.exp(-(gap - gap.min(axis=1, keepdims=True)) / (bandwidth * unit))
     speak /= speak.sum(axis=1, keepdims=True)
     return Matches((best + window - 1)[index], speak[index], gap.min(axis=1)[index])

@@ -23,6 +23,7 @@ BUILTIN: dict[str, Callable[[], type[Forecaster]]] = {
     "level": _lazily("models.level", "RecentLevel"),
     "regime": _lazily("models.regime", "Regime"),
     "analog": _lazily("models.analog", "Analog"),
+    "port_moments": _lazily("models.port_moments", "PortMoments"),
     "phase": _lazily("models.phase", "PhaseForecaster"),
     "gbdt": _lazily("models.gbdt", "Gbdt"),
     "ets": _lazily("models.ets", "Ets"),

@@ -7,7 +7,8 @@ minutes of a port only, and its models learn from ports of other jobs (ports gro
 
 ``AP`` average precision, ``F1`` at the threshold of the middle part, ``brier_skill`` against the port's climatology,
 ``precision_at_recall_85`` the best precision at a recall of .85 or more, ``median_lead_s`` from the first alarm to the
-start of the bin with the hot sample, a missed onset counting 0. The 95 % intervals draw ports with replacement.
+start of the bin with the hot sample, a missed onset counting 0. ``lull-.../carrying`` are the same answers on ports whose
+median use is 1 % of capacity or more: a quarter of almost nothing is noise. The 95 % intervals draw ports with replacement.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from api.bench.congestion_data import Fabric, read_fabric, simulated_fabric
 from api.bench.congestion_rivals import climatology, rivals
 from api.bench.congestion_scores import Scored, best_threshold, figures, leads_s
 from api.bench.congestion_served import collect, trained
-from api.bench.congestion_tasks import REGULAR, Task, own_period, tasks
-from api.bench.datasets import ROCE_FILE, digest_of
+from api.bench.congestion_superposed import answers, read_superposed
+from api.bench.congestion_tasks import CARRYING_USE, REGULAR, Task, median_use, own_period, tasks
+from api.bench.datasets import FABRIC_FILE, ROCE_FILE, digest_of
 from api.bench.result import BenchResult, Row
 from models.metrics import bootstrap_interval
 
@@ -35,6 +37,7 @@ TASKS: dict[str, str] = {
     "onset": "first hot sample of a quiet port within 30 s",
     "peak": "a hot sample in the next bin",
     "lull": "low traffic 5, 30, 60 and 300 s ahead, of known and unknown jobs",
+    "superposed": "recorded jobs laid together on one link: overload within 5 s",
     "mean-use": "mean use of half the capacity in the next bin",
 }
 """Start of a task's name -> what is asked; ``--task`` runs those only."""
@@ -84,20 +87,21 @@ def run(
             notes.append(f"{one.name} left out: no port shows the event in the training part")
             say(notes[-1])
     began = time.process_time()
-    examples = collect(fabric, asked, say)
+    examples = collect(fabric, asked, part, say)
     cpu_s = time.process_time() - began
     n_origins = fabric.n_bins - fabric.first_origin
     for one in asked:
         say(one.name)
-        answers = {**rivals(fabric, one), **trained(fabric, one, examples.pop(one.name), seed)}
-        rows += _scored(fabric, one, answers, part)
+        said = {**rivals(fabric, one), **trained(fabric, one, examples.pop(one.name), seed)}
+        rows += _scored(fabric, one, said, part)
+    rows += _superposed(data, seed, task, part, say, notes)
     cost = 1000.0 * cpu_s / n_origins / max(len(fabric.names), 1)
     rows.append(Row("features", "served", "cpu_ms", cost, NAN, NAN, n_origins))
     notes.append(f"{len(fabric.names)} ports with traffic; {part} part")
     return BenchResult("congestion", digest, tuple(rows), tuple(notes))
 
 
-def _scored(fabric: Fabric, task: Task, answers: dict[str, Floats], part: str) -> list[Row]:
+def _scored(fabric: Fabric, task: Task, said: dict[str, Floats], part: str) -> list[Row]:
     """Rows of every model, and for peaks of regular traffic alone."""
     rows: list[Row] = []
     everything = task.active
@@ -105,8 +109,10 @@ def _scored(fabric: Fabric, task: Task, answers: dict[str, Floats], part: str) -
     if task.name == "peak":
         height = own_period(fabric.traffic[:, fabric.first_origin : fabric.training_end])[1]
         parts["peak-regular"] = everything & (height >= REGULAR)
+    if task.name.startswith("lull"):
+        parts[f"{task.name}/carrying"] = everything & (median_use(fabric) >= CARRYING_USE)
     for name, active in parts.items():
-        for model, chance in answers.items():
+        for model, chance in said.items():
             rows += _one(fabric, task, name, active, model, chance, part)
     return rows
 
@@ -133,6 +139,28 @@ def _one(
         lead, port = leads_s(chance > threshold, asked, task.state, task.horizon, fabric.step_s)
         ends = bootstrap_interval(lead, lambda x: float(np.median(x)), blocks=port)
         rows.append(Row(name, model, "median_lead_s", float(np.median(lead)) if lead.size else NAN, *ends, lead.size))
+    return rows
+
+
+def _superposed(data: Path | None, seed: int, task: str, part: str, say: Progress, notes: list[str]) -> list[Row]:
+    """Overload of links on which recorded jobs are laid together."""
+    if data is None or not "superposed".startswith(task):
+        return []
+    links = read_superposed(data, seed)
+    if links is None:
+        notes.append(f"superposed left out: no {FABRIC_FILE} in {data}")
+        say(notes[-1])
+        return []
+    say("superposed")
+    truth, middle, origins = links.truth(), links.part("middle"), links.part(part)
+    said = answers(links, seed, part)
+    base = said["climatology"][:, origins].ravel()
+    port = np.repeat(np.arange(truth.shape[0]), origins.size)
+    rows = []
+    for model, chance in said.items():
+        threshold = best_threshold(truth[:, middle].ravel(), chance[:, middle].ravel())
+        found = figures(Scored(truth[:, origins].ravel(), chance[:, origins].ravel(), base, port, threshold))
+        rows += [Row("superposed", model, metric, *ends, port.size) for metric, ends in found.items()]
     return rows
 
 

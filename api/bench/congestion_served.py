@@ -1,4 +1,4 @@
-"""The trained answers of ``bench congestion``: features of every origin once, then a model per task and part.
+"""The trained answers of ``bench congestion``: features of every origin once, then models per task.
 
 ``lightgbm`` sees a port's own past and its switch's; ``moments`` is the plain share of look-alike moments of the port's
 group that were followed by the event, without training; ``served`` is trained on both.
@@ -16,7 +16,7 @@ from api.bench.congestion_data import Fabric
 from api.bench.congestion_rivals import climatology
 from api.bench.congestion_tasks import LULL_SHARE, UNSEEN_S, Task
 from models.port_events import PortEvents
-from models.port_features import MOMENTS_COLUMN, PortView, event_features, port_view
+from models.port_features import MOMENTS_COLUMNS, PortView, event_features, port_view
 from models.port_groups import traffic_groups
 from telemetry.errors import NotFitted
 
@@ -26,6 +26,8 @@ FOLDS = 4
 EVERY = 3
 """Of the training origins only each third is used, but for onsets, which are rare."""
 LEADS = (1, 6, 12, 60)
+SETTLED_BINS = 150
+"""Moments say little before this many bins: what they said earlier would teach to distrust them."""
 
 
 @dataclass(slots=True)
@@ -39,14 +41,14 @@ class Examples:
     column: list[NDArray[np.intp]] = field(default_factory=list)
 
 
-def collect(fabric: Fabric, asked: list[Task], say: Progress) -> dict[str, Examples]:
-    """Features of every task at every origin where it is asked; nothing looks past its origin."""
+def collect(fabric: Fabric, asked: list[Task], part: str, say: Progress) -> dict[str, Examples]:
+    """Features of every task at every origin that teaches, chooses or belongs to ``part``; nothing looks past its origin."""
     out = {task.name: Examples() for task in asked}
     usual = {task.name: climatology(fabric, task) for task in asked}
     past = fabric.past()
     unseen = round(UNSEEN_S / fabric.step_s)
     for origin in range(fabric.first_origin, fabric.n_bins):
-        due = [task for task in asked if _due(fabric, task, origin)]
+        due = [task for task in asked if _due(fabric, task, origin, part)]
         if origin % 60 == 0:
             say(f"features at bin {origin} of {fabric.n_bins}")
         for points in {unseen if task.unseen else 0 for task in due}:
@@ -57,12 +59,12 @@ def collect(fabric: Fabric, asked: list[Task], say: Progress) -> dict[str, Examp
     return out
 
 
-def _due(fabric: Fabric, task: Task, origin: int) -> bool:
+def _due(fabric: Fabric, task: Task, origin: int, part: str) -> bool:
     if not np.isfinite(task.truth[task.active, origin]).any():
         return False
     if origin in fabric.origins("training", task.horizon):
         return origin % EVERY == 0 or task.name == "onset"
-    return origin in fabric.origins("middle", task.horizon) or origin in fabric.origins("scored", task.horizon)
+    return any(origin in fabric.origins(which, task.horizon) for which in ("middle", part))
 
 
 def _add(to: Examples, fabric: Fabric, task: Task, view: PortView, usual: Floats, origin: int, points: int) -> None:
@@ -80,32 +82,54 @@ def _add(to: Examples, fabric: Fabric, task: Task, view: PortView, usual: Floats
     plain, more = event_features(view, state, task.leads, usual, level)
     to.plain.append(plain[rows].astype(np.float32))
     to.whole.append(np.hstack([plain, more])[rows].astype(np.float32))
-    to.moments.append(more[rows, MOMENTS_COLUMN])
+    to.moments.append(more[rows, MOMENTS_COLUMNS])
     to.row.append(rows)
     to.column.append(np.full(rows.size, origin, np.intp))
 
 
 def trained(fabric: Fabric, task: Task, examples: Examples, seed: int) -> dict[str, Floats]:
-    """Model -> (n, t) chance, NaN where not asked."""
+    """Model -> (n, t) chance, NaN where not asked.
+
+    ``served`` is the mean of the moments, a cautious model of all features, and, for ports that were seen while it was
+    trained, the plain one.
+    """
     row, column = np.concatenate(examples.row), np.concatenate(examples.column)
     truth = task.truth[row, column].astype(np.bool_)
-    out: dict[str, Floats] = {}
-    learning = np.isin(column, fabric.origins("training", task.horizon))
     usual = climatology(fabric, task)[row, column]
     share = np.concatenate(examples.moments)
-    out["moments"] = _grid(task, row, column, np.where(np.isfinite(share), share, usual))
-    for name, features in (("lightgbm", examples.plain), ("served", examples.whole)):
-        x = np.concatenate(features)
-        said = np.full(truth.size, np.nan)
-        for known, unknown in _folds(fabric, task, row):
-            model = PortEvents(seeds=(seed,))
-            try:
-                model.fit(x[learning & known], truth[learning & known])
-                said[~learning & unknown] = model.predict(x[~learning & unknown])
-            except NotFitted:
-                said[~learning & unknown] = usual[~learning & unknown]
-        out[name] = _grid(task, row, column, said)
-    return out
+    known = np.isfinite(share)
+    said = np.where(known, share, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    moments = np.where(known.any(axis=1), said, usual)
+    learning = np.isin(column, fabric.origins("training", task.horizon))
+    folds = _folds(fabric, task, row)
+    plain = _answers(PortEvents(seeds=(seed,)), np.concatenate(examples.plain), truth, learning, folds, usual)
+    cautious = PortEvents(trees=200, leaves=6, least_leaf=100, columns=0.3, seeds=(seed,))
+    settled = learning & (column >= SETTLED_BINS)
+    whole = _answers(cautious, np.concatenate(examples.whole), truth, settled, folds, usual, learning)
+    together = (moments, whole) if task.unseen else (moments, whole, plain)
+    answers = {"moments": moments, "lightgbm": plain, "served": np.mean(together, axis=0)}
+    return {name: _grid(task, row, column, chance) for name, chance in answers.items()}
+
+
+def _answers(
+    model: PortEvents,
+    features: Floats,
+    truth: NDArray[np.bool_],
+    teaching: NDArray[np.bool_],
+    folds: list[tuple[NDArray[np.bool_], NDArray[np.bool_]]],
+    usual: Floats,
+    learning: NDArray[np.bool_] | None = None,
+) -> Floats:
+    """Chances where nothing is learnt; climatology's where there is too little to learn from."""
+    asked = ~(teaching if learning is None else learning)
+    said = np.full(truth.size, np.nan)
+    for known, unknown in folds:
+        try:
+            model.fit(features[teaching & known], truth[teaching & known])
+            said[asked & unknown] = model.predict(features[asked & unknown])
+        except NotFitted:
+            said[asked & unknown] = usual[asked & unknown]
+    return said
 
 
 def _folds(fabric: Fabric, task: Task, row: NDArray[np.intp]) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:

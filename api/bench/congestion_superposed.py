@@ -96,7 +96,7 @@ def superpose(runs: dict[str, list[Floats]], seed: int) -> Superposed:
     return Superposed(stacked, links, total, capacity)
 
 
-def answers(one: Superposed, seed: int) -> dict[str, Floats]:
+def answers(one: Superposed, seed: int, part: str) -> dict[str, Floats]:
     """Model -> (n_links, t) chance of an overload within 5 s; NaN where not asked."""
     truth, within = one.truth(), round(WITHIN_S / STEP_S)
     shape = truth.shape
@@ -112,11 +112,11 @@ def answers(one: Superposed, seed: int) -> dict[str, Floats]:
         "lightgbm": np.full(shape, np.nan),
         "served": np.full(shape, np.nan),
     }
-    for origin in np.concatenate([one.part("middle"), one.part("scored")]).tolist():
+    for origin in np.union1d(one.part("middle"), one.part(part)).tolist():
         until = one.rows[:, : origin + 1]
         out["served"][:, origin] = combined_chance(until, one.link, one.capacity, within, seed=seed)
         out["moments"][:, origin] = _moments(one.total[:, : origin + 1], over, within)
-    _lightgbm(one, truth, over, out["lightgbm"], seed)
+    _lightgbm(one, truth, over, out["lightgbm"], seed, part)
     return out
 
 
@@ -128,7 +128,7 @@ def _moments(total: Floats, over: Floats, within: int) -> Floats:
     return found.mean(np.stack([found.following(past, lead) for lead in range(1, within + 1)]).max(axis=0))
 
 
-def _lightgbm(one: Superposed, truth: Floats, over: Floats, out: Floats, seed: int) -> None:
+def _lightgbm(one: Superposed, truth: Floats, over: Floats, out: Floats, seed: int, part: str) -> None:
     """A plain model of all links: lags of the load against the capacity, overloads lately."""
 
     def at(origin: int) -> Floats:
@@ -144,7 +144,7 @@ def _lightgbm(one: Superposed, truth: Floats, over: Floats, out: Floats, seed: i
         model.fit(np.concatenate([at(t) for t in teaching]), truth[:, teaching].T.ravel().astype(np.bool_))
     except NotFitted:
         return
-    for origin in np.concatenate([one.part("middle"), one.part("scored")]).tolist():
+    for origin in np.union1d(one.part("middle"), one.part(part)).tolist():
         out[:, origin] = model.predict(at(origin))
 
 

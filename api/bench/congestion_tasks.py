@@ -20,6 +20,9 @@ UNSEEN_S = 300.0
 REGULAR = 0.5
 """Traffic is regular where its greatest autocorrelation beyond the first dip is at least this, in the training part."""
 
+CARRYING_USE = 0.01
+"""A port with this median use in the training part carries traffic whose lulls matter."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
@@ -106,3 +109,8 @@ def own_period(values: Floats) -> tuple[NDArray[np.intp], Floats]:
     height = beyond[np.arange(n), best]
     good = np.isfinite(height)
     return np.where(good, np.maximum(best, 1), 1), np.where(good, height, 0.0)
+
+
+def median_use(fabric: Fabric) -> Floats:
+    """(n,) median use of each port in the training part."""
+    return np.asarray(np.nanmedian(fabric.use[:, : fabric.training_end], axis=1), np.float64)

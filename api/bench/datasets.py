@@ -84,6 +84,7 @@ class Dataset:
         leads: score only these leads, each as a task of its own; all leads as one task when empty.
         origins: cutoffs per recording in its second half.
         trained_served: the served model may use a model trained on the first half.
+        spans: also score the mean over the next points of each span, as tasks named ``NAME-mean-SPAN``.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Dataset:
     leads: tuple[int, ...] = ()
     origins: int = 3
     trained_served: bool = False
+    spans: tuple[int, ...] = ()
 
     def tasks(self) -> tuple[str, ...]:
         """Names of the tasks."""
@@ -157,7 +159,9 @@ def pods_57s(folder: Path, quick: bool) -> Dataset:
 
 
 def roce_5s(folder: Path, quick: bool) -> Dataset:
-    """Bytes in and out of every switch port per 5 s, scored at exactly 1, 6, 12 and 60 steps ahead; gaps are missing."""
+    """Bytes in and out of every switch port per 5 s, scored at exactly 1, 6, 12 and 60 steps ahead, and as means over the
+    next 6, 12 and 60; gaps are missing.
+    """
     every = 25 if quick else 1
     found = _query(
         f"select leaf, port, ts, (in_bytes + out_bytes) / {ROCE_STEP_S} as rate, gap from '{folder / ROCE_FILE}'"
@@ -180,7 +184,9 @@ def roce_5s(folder: Path, quick: bool) -> Dataset:
         leaf[kept],
         np.full(kept.size, np.inf),
     )
-    return Dataset("roce-5s", (fabric,), 512, 60, (1, 6, 12, 60), origins=1 if quick else 5, trained_served=True)
+    return Dataset(
+        "roce-5s", (fabric,), 512, 60, (1, 6, 12, 60), 1 if quick else 5, trained_served=True, spans=(6, 12, 60)
+    )
 
 
 LOADERS: dict[str, tuple[Loader, tuple[str, ...]]] = {

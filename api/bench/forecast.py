@@ -30,6 +30,8 @@ from api.bench.unseen import LEARNS, left_out
 from models.backtest import FIELDS, score_window
 from models.base import Forecaster
 from models.metrics import bootstrap_interval, geometric_mean
+from models.port_means import asked_means, gated_means, true_means
+from models.port_moments import PortMoments
 from telemetry.errors import GpucastError
 
 Floats = NDArray[np.float64]
@@ -120,7 +122,9 @@ def _models(dataset: Dataset, seed: int, say: Progress, notes: list[str]) -> dic
     except GpucastError as error:
         notes.append(f"{dataset.name}: gbdt left out, {error}")
         say(notes[-1])
-    served = Served((*fleet_candidates(), *trained.values())) if dataset.trained_served else Served()
+    ports: dict[str, Forecaster] = {"port_moments": PortMoments()} if dataset.spans else {}
+    fleet = (*fleet_candidates(), *ports.values(), *trained.values())
+    served = Served(fleet) if dataset.trained_served else Served()
     phase = PhaseForecaster()
     return {
         "persistence": Persistence(),
@@ -131,6 +135,7 @@ def _models(dataset: Dataset, seed: int, say: Progress, notes: list[str]) -> dic
         "phase": phase,
         "phase+conformal": Calibrated(phase, origins=4),
         "analog": Analog(),
+        **ports,
         **trained,
         "ets": Ets(),
         "served": served,
@@ -158,6 +163,8 @@ def _one_dataset(dataset: Dataset, quick: bool, seed: int, say: Progress, notes:
         say(f"{dataset.name}: {name}")
         scores, dropped = _score(dataset, model, quick)
         every[name] = scores
+        if dataset.spans and name != "ets":
+            rows += _mean_rows(dataset, model, blocks)
         base = scores if base is None else base
         for k, task in enumerate(dataset.tasks()):
             rows += _rows(task, name, scores, base, k, blocks)
@@ -216,6 +223,37 @@ def _score(dataset: Dataset, model: Forecaster, quick: bool) -> tuple[_Scores, i
                 )
         offset += recording.values.shape[0]
     return _Scores(sums, 1000.0 * cpu_s / max(asked, 1), kept_windows), dropped
+
+
+def _mean_rows(dataset: Dataset, model: Forecaster, blocks: NDArray[np.intp]) -> list[Row]:
+    """WAPE of the mean over the next points of each span; what is served passes the gate first."""
+    spans = dataset.spans
+    sums = np.zeros((sum(recording.values.shape[0] for recording in dataset.recordings), len(spans), 2))
+    offset = 0
+    for recording in dataset.recordings:
+        n = recording.values.shape[0]
+        for cut in dataset.cutoffs(recording):
+            context = recording.between(max(0, cut - dataset.context_points), cut)
+            said = (
+                gated_means(PortMoments(), context, spans)
+                if model.name == "served"
+                else asked_means(model, context, spans)
+            )
+            truth = true_means(recording.values[:, cut:], spans)
+            known = np.isfinite(truth)
+            sums[offset : offset + n, :, 0] += np.where(known, np.abs(said - truth), 0.0)
+            sums[offset : offset + n, :, 1] += np.where(known, truth, 0.0)
+        offset += n
+    rows = []
+    for k, span in enumerate(spans):
+        errors = sums[:, k]
+
+        def wape(drawn: Floats) -> float:
+            return float(drawn[:, 0].sum() / max(drawn[:, 1].sum(), 1e-300))
+
+        ends = bootstrap_interval(errors, wape, blocks=blocks, draws=200)
+        rows.append(Row(f"{dataset.name}-mean-{span}", model.name, "WAPE", wape(errors), *ends, len(errors)))
+    return rows
 
 
 def moving(past: Floats, truth: Floats) -> NDArray[np.bool_]:
