@@ -230,6 +230,8 @@ def _asked(job: SlurmJob) -> int | None:
 
 
 def _tally(text: str, what: str, notes: Notes) -> GpuTally:
+    if not text:
+        return GpuTally(None)
     try:
         tally = count_tres_gpus(parse_tres(text))
     except SchemaError as odd:
