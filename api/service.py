@@ -198,7 +198,9 @@ class Service(Board):
             links=links if links.links else None,
             topology=topology,
             phase_past=dict(self.phase_past),
-            health=self._sickness.evidence(self._ring, as_of_s=as_of_s, window_s=chosen.window_s),
+            health=self._sickness.evidence(
+                self._ring, communicators, now_s=now_s, as_of_s=as_of_s, window_s=chosen.window_s
+            ),
             settings=PredictSettings(
                 horizon_s=chosen.horizon_s,
                 max_age_s=chosen.max_age_s,

@@ -2,7 +2,8 @@
 
 Each reading is compared with the group's median at the same moment, so what the group does together (a slow phase, a
 checkpoint) cancels. A member is behind in one of two ways. Its cost over the peers' median has *jumped*, told by the
-charts of ``models.step_jump``: quick, and blind to differences that were always there. Or it *stands* behind: its
+charts of ``models.step_jump``, to where it lies outside of its peers' spread: quick, and blind to differences that
+were always there. Or it *stands* behind: its
 rolling median lies far above the group's, in median absolute deviations over members (Rousseeuw and Croux, Journal of
 the American Statistical Association 88, 1993); members that differ by their part in the work make the deviation large.
 
@@ -24,6 +25,8 @@ Bools = NDArray[np.bool_]
 
 LEAST_MEMBERS = 4
 """Among fewer there is no telling who is the odd one."""
+RECENT = 16
+"""Newest readings that say where members stand after a change."""
 _MAD_TO_SIGMA = 1.4826
 
 
@@ -35,6 +38,7 @@ class StragglerRule:
         least_ratio: the smallest lasting excess over the peers' median that is worth telling.
         jump: of the charts on a member's cost over its peers'; more patient than a single series' because each
             member has charts of its own.
+        jump_z_bar: deviations over members that the excess must span after a jump; the chart has told the rest.
         z_bar: deviations over members that a standing excess must span.
         smooth: readings of the rolling median of a standing excess.
         hold: readings in a row in which it must be behind.
@@ -43,6 +47,7 @@ class StragglerRule:
 
     least_ratio: float = 0.08
     jump: JumpRule = field(default_factory=lambda: JumpRule(least_ratio=0.08, patience=22.0))
+    jump_z_bar: float = 3.0
     z_bar: float = 6.0
     smooth: int = 15
     hold: int = 10
@@ -100,8 +105,8 @@ def find_stragglers(cost: Floats, rule: StragglerRule | None = None) -> list[Str
     found: dict[int, Straggler] = {}
     for jump in find_jumps(np.exp(off), rule.jump):
         found.pop(jump.series, None)  # the newest change rules: a member that recovered is no straggler
-        now = _level(off[jump.series], jump.at)
-        if jump.ratio >= 1.0 + rule.least_ratio and now >= np.log1p(rule.least_ratio):
+        now, apart = _level(off, jump.series, jump.at, rule)
+        if jump.ratio >= 1.0 + rule.least_ratio and apart:
             found[jump.series] = Straggler(jump.series, jump.at, jump.called_at, float(np.expm1(now)), True)
     state, lag = _standing(off, rule)
     for member in np.flatnonzero(state[:, -1]) if state.size else ():
@@ -120,8 +125,8 @@ def straggler_alarms(cost: Floats, rule: StragglerRule | None = None) -> Bools:
         return alarms
     off = over_peers(cost)
     for jump in find_jumps(np.exp(off), rule.jump):
-        here = _level(off[jump.series, : jump.called_at + 1], jump.at)
-        if jump.ratio >= 1.0 + rule.least_ratio and here >= np.log1p(rule.least_ratio):
+        _, apart = _level(off[:, : jump.called_at + 1], jump.series, jump.at, rule)
+        if jump.ratio >= 1.0 + rule.least_ratio and apart:
             alarms[jump.series, jump.called_at] = True
     state, _ = _standing(off, rule)
     if state.size:
@@ -129,11 +134,22 @@ def straggler_alarms(cost: Floats, rule: StragglerRule | None = None) -> Bools:
     return alarms
 
 
-def _level(off: Floats, since: int) -> float:
-    """Median of the newest readings since a change."""
-    recent = off[since:][-16:]
-    recent = recent[np.isfinite(recent)]
-    return float(np.median(recent)) if recent.size else float("nan")
+def _level(off: Floats, member: int, since: int, rule: StragglerRule) -> tuple[float, bool]:
+    """A member's median log excess since a change, and whether it lies apart from what its peers did meanwhile."""
+    recent = off[:, since:][:, -RECENT:]
+    read: Bools = np.asarray(np.isfinite(recent).any(axis=1))
+    if not read[member]:
+        return float("nan"), False
+    levels = np.full(off.shape[0], np.nan)
+    levels[read] = np.nanmedian(recent[read], axis=1)
+    others = np.delete(levels, member)
+    others = others[np.isfinite(others)]
+    if not others.size:
+        return float("nan"), False
+    middle = float(np.median(others))
+    spread = max(_MAD_TO_SIGMA * float(np.median(np.abs(others - middle))), rule.floor_ratio)
+    now = float(levels[member])
+    return now, now >= np.log1p(rule.least_ratio) and now - middle >= rule.jump_z_bar * spread
 
 
 def _standing(off: Floats, rule: StragglerRule) -> tuple[Bools, Floats]:

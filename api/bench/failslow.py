@@ -5,7 +5,8 @@ the noise, checkpoints, drift and lingering that a generator gives them. A jump 
 otherwise untouched window: every step from there on is 10 % (or 20 %) longer. ``detected_10`` is the share called
 within ten steps, ``delay_steps`` the median number of slow steps seen before the call, ``false_per_job_day`` the
 number of calls of slowness per 86,400 s of the untouched series. Where a real series has changes of its own, a true
-call counts as false there, so that figure is an upper end.
+call counts as false there, so that figure is an upper end. ``api.bench.failslow_peers`` adds members of a group that fall
+behind the others.
 
 The rule's constants were set on simulated series of other seeds and never on the recorded ones.
 """
@@ -15,7 +16,6 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from api.bench.datasets import digest_of
+from api.bench.failslow_peers import score_peers
+from api.bench.intervals import count_interval, share_interval
 from api.bench.result import BenchResult, Row
 from models.step_jump import find_jumps
 from models.step_jump_rivals import persistence_alarms, three_in_a_row_alarms, z_score_alarms
@@ -76,7 +78,10 @@ def run(data: Path | None, progress: Progress | None = None, *, quick: bool = Fa
         say(task.name)
         for model, alarms_of in RULES.items():
             rows += _score(task, model, alarms_of, 40 if quick else 600)
-    return BenchResult("failslow", digest, tuple(rows), tuple(notes))
+    peers, files_of_peers = score_peers(data, say, notes, quick=quick)
+    if files_of_peers:
+        digest = hashlib.sha256(f"{digest} {digest_of(files_of_peers)}".encode()).hexdigest()
+    return BenchResult("failslow", digest, (*rows, *peers), tuple(notes))
 
 
 def recorded(data: Path, notes: list[str]) -> tuple[list[Steps], list[Path]]:
@@ -165,13 +170,13 @@ def _score(task: Steps, model: str, alarms_of: Callable[[Floats], Alarms], draws
     for percent in (10, 20):
         hit, delay = _injected(task, alarms_of, percent / 100, draws)
         name = f"{task.name}-{percent}pct"
-        low, high = _share_interval(int(hit.sum()), hit.size)
+        low, high = share_interval(int(hit.sum()), hit.size)
         rows.append(Row(name, model, "detected_10", float(hit.mean()), low, high, hit.size))
         if delay.size:
             low, high = (float(end) for end in np.percentile(delay, [2.5, 97.5]))
             rows.append(Row(name, model, "delay_steps", float(np.median(delay)), low, high, delay.size))
     count = int(calm.sum())
-    low, high = _count_interval(count)
+    low, high = count_interval(count)
     scale = 1e4 / calm.size
     rows.append(Row(task.name, model, "false_per_10k_steps", count * scale, low * scale, high * scale, calm.size))
     if np.isfinite(days):
@@ -191,19 +196,3 @@ def _injected(task: Steps, alarms_of: Callable[[Floats], Alarms], ratio: float, 
     called = alarms_of(window)[:, before:]
     hit = np.asarray(called.any(axis=1), dtype=np.bool_)
     return hit, 1.0 + np.argmax(called, axis=1)[hit].astype(np.float64)
-
-
-def _share_interval(count: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share (Journal of the American Statistical Association 22, 1927)."""
-    z, p = 1.96, count / n
-    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    scale = 1.0 + z * z / n
-    return (middle - half) / scale, min((middle + half) / scale, 1.0)
-
-
-def _count_interval(count: int) -> tuple[float, float]:
-    """Exact 95 % interval of a Poisson mean (Garwood, Biometrika 28, 1936)."""
-    from scipy.stats import chi2
-
-    low = float(chi2.ppf(0.025, 2 * count) / 2) if count else 0.0
-    return low, float(chi2.ppf(0.975, 2 * count + 2) / 2)

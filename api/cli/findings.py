@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from api.cli.client import add_url_argument, ask
 from api.cli.tables import colour, seconds, table
 
+_WORDS = {"gpu": "GPU"}
 _COLOURS = {"critical": "red", "warning": "yellow", "info": "dim"}
 
 
@@ -41,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
 def _text(answer: dict[str, Any]) -> str:
     if answer["looked_at_s"] is None:
         return "nothing was looked at yet: the first look comes with the first round of forecasts"
-    seen = ", ".join(f"{count} {thing}{'' if count == 1 else 's'}" for thing, count in answer["seen"].items())
+    seen = ", ".join(
+        f"{count} {_WORDS.get(thing, thing)}{'' if count == 1 else 's'}" for thing, count in answer["seen"].items()
+    )
     lines = [f"looked at {seen}; newest sample {answer['looked_at']}", ""]
     if not answer["items"]:
         lines.append("nothing slow or sick was found")

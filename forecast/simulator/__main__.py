@@ -9,8 +9,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from collectors.wall_clock import WallClock
+from forecast.simulator.faults import read_fault
 from forecast.simulator.scenarios import demo_spec
 from forecast.simulator.server import serve_cluster
 from telemetry.errors import ConfigError
@@ -24,6 +26,14 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="loopback port, 0 for any free one (default 0)")
     parser.add_argument("--onset", choices=("standing", "drift"), default="standing", help="how the collision begins")
     parser.add_argument("--refresh-s", type=float, default=0.5, help="exporter refresh in seconds (default 0.5)")
+    parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="KIND:NODE:GPU:FROM_S:RATIO",
+        help="something that goes wrong, repeatable; kinds are slow_gpu, throttled_gpu and slow_link, RATIO is what is "
+        "left of the speed",
+    )
     parser.add_argument("--parent-pid", type=int, default=0, help="end when this process is gone")
     return parser.parse_args(argv)
 
@@ -33,7 +43,8 @@ async def _serve(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    spec = demo_spec(onset=options.onset, refresh_s=options.refresh_s)
+    faults = tuple(read_fault(text) for text in options.fault)
+    spec = replace(demo_spec(onset=options.onset, refresh_s=options.refresh_s), faults=faults)
     async with serve_cluster(spec, seed=options.seed, clock=WallClock(), port=options.port) as server:
         hello = {"base_url": server.base_url, "seed": options.seed, "pid": os.getpid(), "started_s": server.started_s}
         sys.stdout.write(json.dumps(hello) + "\n")

@@ -58,6 +58,24 @@ class Fault:
         return self.from_s <= at_s < self.to_s
 
 
+def read_fault(text: str) -> Fault:
+    """A fault from ``kind:node:gpu:from_s:ratio``.
+
+    Raises:
+        ConfigError: not of that form.
+    """
+    parts = text.split(":")
+    try:
+        kind, node, gpu, from_s, ratio = parts
+        return Fault(FaultKind(kind), node, int(gpu), float(from_s), ratio=float(ratio))
+    except ValueError as error:
+        kinds = ", ".join(kind.value for kind in FaultKind)
+        raise ConfigError(
+            f"{text!r} is no fault",
+            mend=f"Write kind:node:gpu:from_s:ratio, such as slow_gpu:gpu-03:2:120:0.7; kinds are {kinds}",
+        ) from error
+
+
 def pace_ratio(faults: tuple[Fault, ...], nodes: tuple[str, ...], at_s: float) -> float:
     """What is left of a job's compute speed: all wait for the slowest card."""
     slow = (FaultKind.SLOW_GPU, FaultKind.THROTTLED_GPU)

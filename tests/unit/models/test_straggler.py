@@ -106,3 +106,10 @@ def test_over_peers_needs_four() -> None:
     cost[:2, 1] = np.nan
     assert np.isnan(over_peers(cost)[:, 1]).all()
     assert (over_peers(cost)[:, 0] == 0.0).all()
+
+
+def test_a_change_inside_of_the_peers_spread_is_no_straggler() -> None:
+    """A member that falls back by less than its peers differ among each other is not the odd one."""
+    cost = _group(7) * np.array([0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.5, 2.0])[:, None]
+    cost[3, 80:] *= 1.3
+    assert find_stragglers(cost) == []

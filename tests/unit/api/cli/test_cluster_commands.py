@@ -101,7 +101,7 @@ def test_findings_as_text(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Worst first, with evidence, deed, scores and what is unknown; exit code 4 tells of a warning or worse."""
     assert main(["findings", "--url", url]) == 4
     text = capsys.readouterr().out
-    assert "looked at 32 gpus, 4 nodes, 6 jobs" in text
+    assert "looked at 32 GPUs, 4 nodes, 6 jobs" in text
     assert text.index("critical 1.00  xid 79  gpu gpu-09:GPU-3") < text.index("warning 0.50  straggler")
     assert "Take the host out" in text
     assert "it needs nccl_busbw_bytes_per_s" in text

@@ -14,9 +14,10 @@ from forecast.predict.health.types import Evidence, HealthFinding, HealthMemory,
 from forecast.simulator.cluster import SimCluster
 from forecast.simulator.exporters import DcgmPages, gpu_uuid, node_page
 from forecast.simulator.fabric import FabricSpec
-from forecast.simulator.faults import Fault, FaultKind
+from forecast.simulator.faults import Fault, FaultKind, read_fault
 from forecast.simulator.scenarios import ClusterSpec
 from forecast.simulator.workload import JobSpec
+from telemetry.errors import ConfigError
 from tests.kit.page_reader import PageReader
 
 START_S = 1_767_225_600.0
@@ -98,3 +99,17 @@ def test_a_slow_card_slows_its_job() -> None:
         cluster.advance(60.0)
     grown = (slow.jobs[0].measured_period_s or 0.0) - (well.jobs[0].measured_period_s or 0.0)
     assert grown == pytest.approx(1.2, rel=0.05)
+
+
+def test_a_fault_is_read_from_text() -> None:
+    """Five parts; anything else is refused with an example."""
+    assert read_fault("slow_gpu:n1:2:30:0.7") == Fault(FaultKind.SLOW_GPU, "n1", 2, 30.0, ratio=0.7)
+    for text in ("", "slow_gpu:n1", "broken:n1:0:0:0.5", "slow_gpu:n1:x:0:0.5", "slow_gpu:n1:0:0:1.5"):
+        with pytest.raises(ConfigError):
+            read_fault(text)
+
+
+def test_a_fault_on_a_card_that_is_not_there_is_refused() -> None:
+    """A typing error must not give a well cluster."""
+    with pytest.raises(ConfigError, match="not there"):
+        replace(SPEC, faults=(Fault(FaultKind.SLOW_GPU, "n1", 9),))
