@@ -90,9 +90,14 @@ LISTENS = 0.3
 """A port listens to ports that correlate with it by more than this, by the square of it."""
 
 
-def alike_profile(values: Floats) -> Floats:
-    """(n, t) standardised mean of each row and the rows like it, without gaps: a soft group of its own for every row."""
-    like = likeness(values)
+def alike_profile(values: Floats, column: int | None = None) -> Floats:
+    """(n, t) standardised mean of each row and the rows like it, without gaps: a soft group of its own for every row.
+
+    Args:
+        values: (n, t), NaN where missing.
+        column: which rows are alike is learnt from the first ``column`` points; from all when None.
+    """
+    like = likeness(values[:, :column])
     weight = np.where(like > LISTENS, like, 0.0) ** 2
     np.fill_diagonal(weight, 1.0)
     standard = np.where(np.isfinite(values), standard_rows(values)[0], np.nan)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from features.frame import Context
 from forecast.predict.attribution import JobRows, Mixture, mixture, shares_by_job
 from forecast.predict.ensembles import bridged, continued, crossing, cycles_of
+from forecast.predict.moments import moment_scenarios, moments_profile
 from forecast.predict.outlooks import (
     CLIMATOLOGY,
     PERSISTENCE,
@@ -31,7 +32,8 @@ FloatArray = NDArray[np.float64]
 
 RHYTHM = "rhythm"
 JOBS = "jobs"
-WAYS = (JOBS, RHYTHM, PERSISTENCE)
+MOMENTS = "moments"
+WAYS = (JOBS, RHYTHM, MOMENTS, PERSISTENCE)
 LEAST_SKILL = 0.02
 """A lead over climatology smaller than this is luck of a dozen origins."""
 LEAST_USE_SKILL = 0.1
@@ -116,6 +118,7 @@ class _Sources:
     row_period: FloatArray
     weight: FloatArray
     background: FloatArray
+    profile: FloatArray
 
     def rhythm(self, column: int, horizon: int) -> FloatArray:
         return cycles_of(self.use[:, :column], self.link_period, horizon)
@@ -125,6 +128,9 @@ class _Sources:
             return np.repeat(self.background[:, None, None], horizon, axis=2)
         ahead = continued(self.rows[:, :column], self.row_period, horizon)
         return np.tensordot(self.weight, ahead, axes=1) + self.background[:, None, None]
+
+    def moments(self, column: int, horizon: int) -> FloatArray:
+        return moment_scenarios(self.use, self.profile, column, horizon)
 
     def persistence(self, column: int, horizon: int) -> FloatArray:
         return persistence_scenarios(self.use, column, horizon)
@@ -238,6 +244,7 @@ def _sources(
         row_period=row_period / step_s,
         weight=mix.weight / capacity_bytes_per_s[:, None],
         background=mix.background / capacity_bytes_per_s,
+        profile=moments_profile(filled, column),
     )
     return sources, mix
 
