@@ -57,8 +57,19 @@ def _text(answer: dict[str, Any]) -> str:
         lines += ["", table(["thing", "id", "score"], rows)]
     if answer["unknown"]:
         lines += ["", "unknown, for want of metrics:"]
-        lines += [f"  {one['reason']}" for one in answer["unknown"][:20]]
+        lines += _unknown(answer["unknown"])
     return "\n".join(lines)
+
+
+def _unknown(unjudged: list[dict[str, Any]]) -> list[str]:
+    """One line a sign: of a fleet each job lacks the same."""
+    by_sign: dict[str, list[dict[str, Any]]] = {}
+    for one in unjudged:
+        by_sign.setdefault(one["sign"], []).append(one)
+    return [
+        f"  {those[0]['reason']}" + (f" (and of {len(those) - 1} more jobs)" if len(those) > 1 else "")
+        for those in by_sign.values()
+    ]
 
 
 def _finding(one: dict[str, Any], now_s: float) -> list[str]:
