@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from collectors.nccl.standing import CommunicatorState
 from features.store.base import Reader
@@ -11,14 +12,22 @@ from forecast.predict.health.types import CommunicatorPeers, Evidence, HealthRep
 
 EVERY_S = 10.0
 """A look reads some thirty metrics of every card; what it finds stands for minutes."""
+MOST_SHARE = 0.05
+"""Of one core that gathering may take: a fleet whose look costs seconds is looked at less often."""
 
 
 class Sickness:
-    """The newest report, and when the next look is due."""
+    """The newest report, and when the next look is due.
 
-    def __init__(self) -> None:
+    Args:
+        stopwatch: seconds, for what a look costs.
+    """
+
+    def __init__(self, stopwatch: Callable[[], float] = time.thread_time) -> None:
         self.report = HealthReport()
+        self._stopwatch = stopwatch
         self._looked_s = float("-inf")
+        self._rest_s = EVERY_S
 
     def evidence(
         self,
@@ -38,11 +47,12 @@ class Sickness:
             as_of_s: the cutoff in the sources' clock.
             window_s: how far back.
         """
-        if 0.0 <= now_s - self._looked_s < EVERY_S:
+        if 0.0 <= now_s - self._looked_s < self._rest_s:
             return None
-        self._looked_s = now_s
+        self._looked_s, began_s = now_s, self._stopwatch()
         about = {str(one.id): CommunicatorPeers(one.rank_count, one.job, one.hosts) for one in communicators}
         frame = health_frame(reader, now_s=as_of_s, window_s=window_s)
+        self._rest_s = max(EVERY_S, (self._stopwatch() - began_s) / MOST_SHARE)
         return Evidence(frame, communicators=about, memory=self.report.memory)
 
     def take(self, report: HealthReport | None) -> None:

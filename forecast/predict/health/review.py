@@ -117,6 +117,10 @@ def _unjudged(evidence: Evidence, signs: Mapping[str, Sign]) -> tuple[Unjudged, 
         for frame in scopes:
             have = _read(evidence, frame)
             if any(set(needed) <= have for needed in sign.needs):
+                short = sign.too_little(evidence, frame) if sign.too_little and frame is not None else ""
+                if short and frame is not None:
+                    scope = str(frame.job.job)
+                    found.append(Unjudged(name, scope, (), f"{name} of {scope} is unknown: {short}"))
                 continue
             missing = tuple(dict.fromkeys(metric for needed in sign.needs for metric in needed if metric not in have))
             sets = " or ".join(" with ".join(needed) for needed in sign.needs)

@@ -183,11 +183,13 @@ class Sign:
         needs: sets of catalogue metrics (or ``steps``, ``period``, ``frame``); one complete set is enough to look.
         find: looks.
         per_job: True when it is looked for in each job by itself.
+        too_little: why a job whose metrics are read cannot be judged yet, in a sentence; empty when it can.
     """
 
     needs: tuple[tuple[str, ...], ...]
     find: Callable[[Evidence], list[HealthFinding]]
     per_job: bool = False
+    too_little: Callable[[Evidence, JobFrame], str] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

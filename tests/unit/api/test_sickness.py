@@ -32,3 +32,14 @@ def test_what_was_known_is_handed_to_the_next_look() -> None:
     assert evidence is not None
     assert evidence.memory is report.memory
     assert evidence.communicators["dp:0x1"].rank_count == 8
+
+
+def test_a_costly_look_is_taken_less_often() -> None:
+    """A look of two seconds is repeated after forty: a twentieth of a core, whatever the fleet's size."""
+    ticks = iter([0.0, 2.0, 10.0, 10.1])
+    sickness = Sickness(lambda: next(ticks))
+
+    def looks(now_s: float) -> bool:
+        return sickness.evidence(Ring(60.0), (), now_s=now_s, as_of_s=now_s, window_s=60.0) is not None
+
+    assert [looks(now_s) for now_s in (100.0, 139.0, 140.0, 149.0)] == [True, False, True, False]

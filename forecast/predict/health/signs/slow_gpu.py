@@ -67,21 +67,50 @@ def find(evidence: Evidence) -> list[HealthFinding]:
 def _in_job(frame: JobFrame, clocks: dict[str, Series]) -> list[HealthFinding]:
     step_s = frame.devices.step_s
     cards = sorted({key.entity for key in frame.device_keys})
-    each = max(TURN_READINGS, round(TURN_S / step_s))
-    turns = min(MOST_TURNS, frame.devices.n_points // each)
-    if len(cards) < LEAST_MEMBERS or turns < ACTIVITY_RULE.readings:
+    if len(cards) < LEAST_MEMBERS:
         return []
-    power = _turns(_rows(frame, POWER, cards), each, turns)
-    busy = _busy(power)
-    turn_s = each * step_s
     found: dict[str, HealthFinding] = {}
-    for behind in _by_clock(frame, clocks, cards, busy, turn_s, turns):
-        entity = cards[behind.one.member]
-        found[entity] = _finding(frame, entity, (behind,), turns, turn_s)
+    each, turns = _cut(frame, 1)
+    turn_s = each * step_s
+    if turns >= CLOCK_RULE.readings:
+        busy = _busy(_turns(_rows(frame, POWER, cards), each, turns))
+        for behind in _by_clock(frame, clocks, cards, busy, turn_s, turns):
+            entity = cards[behind.one.member]
+            found[entity] = _finding(frame, entity, (behind,), turns, turn_s)
+    each, turns = _cut(frame, TURN_READINGS)
+    turn_s = each * step_s
+    if turns < ACTIVITY_RULE.readings:
+        return list(found.values())
     activity = {metric: _turns(_rows(frame, metric, cards), each, turns) for metric in ACTIVITY}
     for member, those in fallen_behind(activity).items():
         found.setdefault(cards[member], _finding(frame, cards[member], those, turns, turn_s))
     return list(found.values())
+
+
+def _cut(frame: JobFrame, least: int) -> tuple[int, int]:
+    """Readings in a turn, and turns."""
+    each = max(least, round(TURN_S / frame.devices.step_s))
+    return each, min(MOST_TURNS, frame.devices.n_points // each)
+
+
+def too_little(evidence: Evidence, frame: JobFrame) -> str:
+    """Why a job's cards cannot be compared."""
+    gpus = len(frame.job.gpus)
+    if gpus < LEAST_MEMBERS:
+        return f"it has {gpus} GPUs, and among fewer than {LEAST_MEMBERS} there is no telling who is the odd one"
+    if frame.job.shared:
+        return "its GPUs have other users too"
+    clocked = {one.key.entity for one in evidence.series(CLOCK)}
+    by_clock = sum(str(gpu.card) in clocked for gpu in frame.job.gpus) >= LEAST_MEMBERS
+    each, turns = _cut(frame, 1 if by_clock else TURN_READINGS)
+    needed = CLOCK_RULE.readings if by_clock else ACTIVITY_RULE.readings
+    if turns < needed:
+        step_s = frame.devices.step_s
+        return (
+            f"{frame.devices.n_points} readings every {step_s:g} s are too few, "
+            f"{needed * each} are needed ({needed * each * step_s:.0f} s)"
+        )
+    return ""
 
 
 def fallen_behind(activity: Mapping[str, NDArray[np.float64]]) -> dict[int, tuple[Behind, ...]]:
@@ -213,4 +242,5 @@ SIGN = Sign(
     ((CLOCK,), ("gpu_power_watts", "gpu_sm_active_ratio"), ("gpu_tensor_active_ratio", "gpu_sm_active_ratio")),
     find,
     per_job=True,
+    too_little=too_little,
 )

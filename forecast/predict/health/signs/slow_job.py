@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from features.frame import JobFrame, StepStamps
 from forecast.predict.health.types import Evidence, HealthFinding, Severity, Sign, Thing
-from models.step_jump import find_jumps
+from models.step_jump import LEARN, find_jumps
 from telemetry.ids import JobId
 
 KIND = "slow_job"
@@ -43,6 +43,19 @@ def find(evidence: Evidence) -> list[HealthFinding]:
         if one is not None:
             found.append(one)
     return found
+
+
+def too_little(evidence: Evidence, frame: JobFrame) -> str:
+    """Why a job's pace cannot be compared with what it was."""
+    if frame.steps is not None and frame.steps.at_s.size > 1:
+        count, needed, what = frame.steps.at_s.size - 1, LEARN + 1, "steps"
+    else:
+        count, needed, what = (
+            len(evidence.memory.periods.get(frame.job.job, ())),
+            PERIOD_BEFORE + PERIOD_AFTER,
+            "readings of its period",
+        )
+    return f"{count} {what} are too few, {needed} are needed" if count < needed else ""
 
 
 def _by_steps(job: JobId, stamps: StepStamps, before: HealthFinding | None) -> HealthFinding | None:
@@ -116,4 +129,4 @@ def _finding(job: JobId, now_s: float, usual_s: float, since_s: float, source: s
     )
 
 
-SIGN = Sign((("steps",), ("period",)), find, per_job=True)
+SIGN = Sign((("steps",), ("period",)), find, per_job=True, too_little=too_little)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from features.frame import JobFrame
 from features.store.base import Series
 from forecast.predict.health.types import Evidence, HealthFinding, Severity, Sign, Thing
-from models.straggler import LEAST_MEMBERS, find_stragglers
+from models.straggler import LEAST_MEMBERS, StragglerRule, find_stragglers
 from telemetry.ids import JobId
 
 KIND = "straggler"
@@ -25,6 +26,16 @@ def find(evidence: Evidence) -> list[HealthFinding]:
     for one in evidence.series(METRIC):
         by_job.setdefault(one.key.entity.rpartition("@")[0], []).append(one)
     return [finding for job, ranks in sorted(by_job.items()) for finding in _in_job(job, ranks)]
+
+
+def too_little(evidence: Evidence, frame: JobFrame) -> str:
+    """Why a job's ranks cannot be compared."""
+    job = str(frame.job.job)
+    ranks = [one.at_s.size for one in evidence.series(METRIC) if one.key.entity.rpartition("@")[0] == job]
+    if len(ranks) < LEAST_MEMBERS:
+        return f"{len(ranks)} ranks report, and among fewer than {LEAST_MEMBERS} there is no telling who is the odd one"
+    needed = StragglerRule().readings
+    return f"{max(ranks)} steps are too few, {needed} are needed" if max(ranks) < needed else ""
 
 
 def _in_job(job: str, ranks: list[Series]) -> list[HealthFinding]:
@@ -75,4 +86,4 @@ def _finding(
     )
 
 
-SIGN = Sign(((METRIC,),), find, per_job=True)
+SIGN = Sign(((METRIC,),), find, per_job=True, too_little=too_little)

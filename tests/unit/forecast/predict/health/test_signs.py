@@ -176,3 +176,11 @@ def test_scores_are_in_0_to_1_and_fall_with_each_finding(seed: int) -> None:
     assert all(0.0 <= score <= 1.0 for score in all_of.values())
     assert all(all_of[key] <= score + 1e-12 for key, score in fewer.items())
     assert review(sick()).findings[0].severity is Severity.CRITICAL
+
+
+def test_a_young_job_is_unknown_and_not_well() -> None:
+    """Metrics that are read but too few readings of them: the number there is and the number needed are told."""
+    young = {one.kind: one.reason for one in review(well(points=10)).unjudged}
+    assert "9 steps are too few, 25 are needed" in young["slow_job"]
+    assert "10 steps are too few" in young["straggling_rank"]
+    assert "10 readings every 5 s are too few" in young["straggling_gpu"]
