@@ -35,8 +35,12 @@ def _batches(reads) -> list[SampleBatch]:
     parsers = [PageParser() for _ in range(3)]
     mappers = [FieldMapper(f"http://n{node}/metrics") for node in range(3)]
     at_s, found = START_S, []
+    last_s: dict[int, float] = {}
     for node, values, pod, gap_s in reads:
-        at_s += gap_s
+        # An exporter is read once at a time: two owners of one device at the very same instant share it in a group,
+        # and follow each other singly.
+        at_s += gap_s if last_s.get(node) != at_s + gap_s else 1.0
+        last_s[node] = at_s
         found.append(mappers[node].batch(parsers[node].parse(_page(node, values, pod)), at_s))
     return found
 
