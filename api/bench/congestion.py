@@ -8,7 +8,7 @@ minutes of a port only, and its models learn from ports of other jobs (ports gro
 ``AP`` average precision, ``F1`` at the threshold of the middle part, ``brier_skill`` against the port's climatology,
 ``precision_at_recall_85`` the best precision at a recall of .85 or more, ``median_lead_s`` from the first alarm to the
 start of the bin with the hot sample, a missed onset counting 0. ``lull-.../carrying`` are the same answers on ports whose
-median use is 1 % of capacity or more: a quarter of almost nothing is noise. The 95 % intervals draw ports with replacement.
+median use is 1 % of capacity or more, ``lull-.../busy`` 10 %: a quarter of almost nothing is noise. The 95 % intervals draw ports with replacement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from api.bench.congestion_rivals import climatology, rivals
 from api.bench.congestion_scores import Scored, best_threshold, figures, leads_s
 from api.bench.congestion_served import collect, trained
 from api.bench.congestion_superposed import answers, read_superposed
-from api.bench.congestion_tasks import CARRYING_USE, REGULAR, Task, median_use, own_period, tasks
+from api.bench.congestion_tasks import BUSY_USE, CARRYING_USE, REGULAR, Task, median_use, own_period, tasks
 from api.bench.datasets import FABRIC_FILE, ROCE_FILE, digest_of
 from api.bench.result import BenchResult, Row
 from models.metrics import bootstrap_interval
@@ -111,6 +111,7 @@ def _scored(fabric: Fabric, task: Task, said: dict[str, Floats], part: str) -> l
         parts["peak-regular"] = everything & (height >= REGULAR)
     if task.name.startswith("lull"):
         parts[f"{task.name}/carrying"] = everything & (median_use(fabric) >= CARRYING_USE)
+        parts[f"{task.name}/busy"] = everything & (median_use(fabric) >= BUSY_USE)
     for name, active in parts.items():
         for model, chance in said.items():
             rows += _one(fabric, task, name, active, model, chance, part)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from api.bench.congestion_data import Fabric
 from api.bench.congestion_rivals import climatology
-from api.bench.congestion_tasks import LULL_SHARE, UNSEEN_S, Task
+from api.bench.congestion_tasks import LULL_SHARE, UNSEEN_S, Task, known_median
 from models.port_events import PortEvents
 from models.port_features import MOMENTS_COLUMNS, PortView, event_features, port_view
 from models.port_groups import traffic_groups
@@ -23,8 +23,8 @@ from telemetry.errors import NotFitted
 Floats = NDArray[np.float64]
 Progress = Callable[[str], None]
 FOLDS = 4
-EVERY = 3
-"""Of the training origins only each third is used, but for onsets, which are rare."""
+EVERY, MANY_PORTS = 3, 200
+"""Of the training origins only each third is used where more ports than this are asked."""
 LEADS = (1, 6, 12, 60)
 SETTLED_BINS = 150
 """Moments say little before this many bins: what they said earlier would teach to distrust them."""
@@ -63,7 +63,7 @@ def _due(fabric: Fabric, task: Task, origin: int, part: str) -> bool:
     if not np.isfinite(task.truth[task.active, origin]).any():
         return False
     if origin in fabric.origins("training", task.horizon):
-        return origin % EVERY == 0 or task.name == "onset"
+        return origin % EVERY == 0 or int(task.active.sum()) <= MANY_PORTS
     return any(origin in fabric.origins(which, task.horizon) for which in ("middle", part))
 
 
@@ -71,12 +71,11 @@ def _add(to: Examples, fabric: Fabric, task: Task, view: PortView, usual: Floats
     rows = np.flatnonzero(task.active & np.isfinite(task.truth[:, origin]))
     first = origin + 1 - points if points else 0
     state = task.state[:, first : origin + 1]
-    level = LULL_SHARE * np.nanmedian(
-        fabric.traffic[:, first if points else 0 : min(origin + 1, fabric.training_end)], axis=1
-    )
+    until = min(origin + 1, fabric.training_end)
+    level = LULL_SHARE * known_median(fabric.traffic[:, :until])
     if points:
         # What a lull is has to be told from the few minutes known.
-        level = LULL_SHARE * np.nanmedian(fabric.traffic[:, first : origin + 1], axis=1)
+        level = LULL_SHARE * known_median(fabric.traffic[:, first : origin + 1])
         values = fabric.traffic[:, first : origin + 1]
         state = np.where(np.isfinite(values), (values < level[:, None]).astype(np.float64), np.nan)
     plain, more = event_features(view, state, task.leads, usual, level)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from api.bench.congestion_data import Fabric
 from models.port_features import HOT
+from models.quantiles import sample_quantiles
 
 Floats = NDArray[np.float64]
 QUIET_S, WITHIN_S = 60.0, 30.0
@@ -20,8 +21,8 @@ UNSEEN_S = 300.0
 REGULAR = 0.5
 """Traffic is regular where its greatest autocorrelation beyond the first dip is at least this, in the training part."""
 
-CARRYING_USE = 0.01
-"""A port with this median use in the training part carries traffic whose lulls matter."""
+CARRYING_USE, BUSY_USE = 0.01, 0.1
+"""A port with this median use in the training part carries traffic whose lulls matter; it is busy from the second on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +56,7 @@ def tasks(fabric: Fabric) -> list[Task]:
     step_s = fabric.step_s
     hot = _state(fabric.peak, fabric.peak >= HOT)
     busy = _state(fabric.use, fabric.use >= MEAN_USE)
-    level = LULL_SHARE * np.nanmedian(fabric.traffic[:, : fabric.training_end], axis=1)
+    level = LULL_SHARE * known_median(fabric.traffic[:, : fabric.training_end])
     lull = _state(fabric.traffic, fabric.traffic < level[:, None])
     found = [onset(fabric, hot), _ahead(fabric, "peak", hot, 1)]
     found += [_ahead(fabric, f"lull-{s}s", lull, round(s / step_s)) for s in (5, 30, 60, 300)]
@@ -113,4 +114,9 @@ def own_period(values: Floats) -> tuple[NDArray[np.intp], Floats]:
 
 def median_use(fabric: Fabric) -> Floats:
     """(n,) median use of each port in the training part."""
-    return np.asarray(np.nanmedian(fabric.use[:, : fabric.training_end], axis=1), np.float64)
+    return known_median(fabric.use[:, : fabric.training_end])
+
+
+def known_median(values: Floats) -> Floats:
+    """(n,) median of each row's known values; NaN without any."""
+    return sample_quantiles(values, (0.5,))[:, 0]
