@@ -10,7 +10,8 @@ def share_interval(count: int, n: int) -> tuple[float, float]:
     z, p = 1.96, count / n
     middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1.0 + z * z / n
-    return (middle - half) / scale, min((middle + half) / scale, 1.0)
+    # At none and at all, rounding would leave the share itself just outside.
+    return min((middle - half) / scale, p), max((middle + half) / scale, p)
 
 
 def count_interval(count: int) -> tuple[float, float]:
