@@ -133,7 +133,8 @@ def sampling_lines(found: Sequence[dict[str, Any]]) -> list[str]:
 
 def field_lines(missing: Mapping[str, str]) -> list[str]:
     """Fields that are absent: first what each costs, then those that only refine a figure, in one line."""
-    told, refining = [], []
+    told: list[tuple[str, str]] = []
+    refining: list[tuple[str, str]] = []
     for name, why in sorted(missing.items()):
         cost = _USUAL.sub("", why)
         (told if cost else refining).append((name, cost))
