@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from aiohttp import web
 from telemetry.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
+ACCEPTED_WITHIN_S = 0.05
 
 
 @asynccontextmanager
@@ -31,13 +33,17 @@ async def listen(app: web.Application, *, port: int, what: str, host: str = LOOP
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
+        opened = web.TCPSite(runner, host, port)
         try:
-            await site.start()
+            await opened.start()
         except OSError as error:
             raise ConfigError(_bind_failure(error, host, port, what), mend="Choose another --port") from error
         yield int(runner.addresses[0][1])
     finally:
+        for site in list(runner.sites):
+            await site.stop()
+        # A connection that is being accepted just now becomes known to the runner a moment later, and is closed with it.
+        await asyncio.sleep(ACCEPTED_WITHIN_S)
         await runner.cleanup()
 
 
