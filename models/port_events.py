@@ -49,7 +49,7 @@ class PortEvents:
         self.rate, self.columns = rate, columns
         self.boosters: list[Any] = []
 
-    def fit(self, features: Floats, event: NDArray[np.bool_]) -> None:
+    def fit(self, features: NDArray[np.floating], event: NDArray[np.bool_]) -> None:
         """Learn from examples.
 
         Args:
@@ -90,7 +90,7 @@ class PortEvents:
             "verbosity": -1,
         }
 
-    def predict(self, features: Floats) -> Floats:
+    def predict(self, features: NDArray[np.floating]) -> Floats:
         """(n,) chance of the event.
 
         Raises:

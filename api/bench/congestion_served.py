@@ -34,8 +34,8 @@ SETTLED_BINS = 150
 class Examples:
     """Rows of one task: features and where they belong."""
 
-    plain: list[Floats] = field(default_factory=list)
-    whole: list[Floats] = field(default_factory=list)
+    plain: list[NDArray[np.float32]] = field(default_factory=list)
+    more: list[NDArray[np.float32]] = field(default_factory=list)
     moments: list[Floats] = field(default_factory=list)
     row: list[NDArray[np.intp]] = field(default_factory=list)
     column: list[NDArray[np.intp]] = field(default_factory=list)
@@ -80,7 +80,7 @@ def _add(to: Examples, fabric: Fabric, task: Task, view: PortView, usual: Floats
         state = np.where(np.isfinite(values), (values < level[:, None]).astype(np.float64), np.nan)
     plain, more = event_features(view, state, task.leads, usual, level)
     to.plain.append(plain[rows].astype(np.float32))
-    to.whole.append(np.hstack([plain, more])[rows].astype(np.float32))
+    to.more.append(more[rows].astype(np.float32))
     to.moments.append(more[rows, MOMENTS_COLUMNS])
     to.row.append(rows)
     to.column.append(np.full(rows.size, origin, np.intp))
@@ -101,10 +101,12 @@ def trained(fabric: Fabric, task: Task, examples: Examples, seed: int) -> dict[s
     moments = np.where(known.any(axis=1), said, usual)
     learning = np.isin(column, fabric.origins("training", task.horizon))
     folds = _folds(fabric, task, row)
-    plain = _answers(PortEvents(seeds=(seed,)), np.concatenate(examples.plain), truth, learning, folds, usual)
+    own = np.concatenate(examples.plain)
+    plain = _answers(PortEvents(seeds=(seed,)), own, truth, learning, folds, usual)
     cautious = PortEvents(trees=200, leaves=6, least_leaf=100, columns=0.3, seeds=(seed,))
     settled = learning & (column >= SETTLED_BINS)
-    whole = _answers(cautious, np.concatenate(examples.whole), truth, settled, folds, usual, learning)
+    everything = np.hstack([own, np.concatenate(examples.more)])
+    whole = _answers(cautious, everything, truth, settled, folds, usual, learning)
     together = (moments, whole) if task.unseen else (moments, whole, plain)
     answers = {"moments": moments, "lightgbm": plain, "served": np.mean(together, axis=0)}
     return {name: _grid(task, row, column, chance) for name, chance in answers.items()}
@@ -112,7 +114,7 @@ def trained(fabric: Fabric, task: Task, examples: Examples, seed: int) -> dict[s
 
 def _answers(
     model: PortEvents,
-    features: Floats,
+    features: NDArray[np.float32],
     truth: NDArray[np.bool_],
     teaching: NDArray[np.bool_],
     folds: list[tuple[NDArray[np.bool_], NDArray[np.bool_]]],
