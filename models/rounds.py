@@ -3,8 +3,10 @@
 A service asks again every few seconds, and the new context is the old one with some points more. What every candidate
 said then is a past forecast now, so that a round asks them once, at its own cutoff, instead of at every past origin.
 
-A remembered answer is found by the content that led to it: a digest of the newest columns before its cutoff. Rows,
-bounds or values that changed give another digest, so that an answer can never be taken for one to another question.
+A remembered answer is found by the content that led to it: the newest columns before its cutoff stand for all of the
+history. Candidates, rows, bounds, step or newest values that changed give another digest; a change further back does
+not. Columns that are all alike tell no history from another (every idle job has them, for as long as it idles): what is
+said after those is not remembered.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ MOST_BYTES = 128 * 2**20
 """Answers kept over all jobs, oldest use first out: some 300 jobs of 20 rows; the others are tried anew each round."""
 COLUMNS_ALIKE = 64
 """Newest columns before a cutoff that must be the same for an answer to count as one to the same question."""
+STOOD_STILL = 0
+"""Digest of columns that are all alike."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 Answer = NDArray[np.float32]
@@ -92,13 +96,17 @@ class Question:
         self._digest = column_digests(context.values, COLUMNS_ALIKE).tolist()
 
     def at(self, column: int) -> Key | None:
-        """The key of an answer whose cutoff is before this column; None where too little lies before it."""
+        """The key of an answer whose cutoff is before this column; None where too little lies before it, or stands still."""
         place = column - COLUMNS_ALIKE
-        return (self._who, self._digest[place]) if 0 <= place < len(self._digest) else None
+        digest = self._digest[place] if 0 <= place < len(self._digest) else STOOD_STILL
+        return None if digest == STOOD_STILL else (self._who, digest)
 
 
 def column_digests(values: Floats, width: int) -> NDArray[np.uint64]:
-    """(t - width + 1,) a number for every ``width`` consecutive columns of (n, t), equal where all values are."""
+    """(t - width + 1,) a number for every ``width`` consecutive columns of (n, t), equal where all values are.
+
+    ``STOOD_STILL`` where the columns are all alike.
+    """
     n, t = values.shape
     if t < width or not n:
         return np.empty(0, np.uint64)
@@ -113,4 +121,5 @@ def column_digests(values: Floats, width: int) -> NDArray[np.uint64]:
     powers = np.cumprod(np.full(width, _MULTIPLIER | np.uint64(1)))
     windows = np.lib.stride_tricks.sliding_window_view(column, width)
     result: NDArray[np.uint64] = (windows * powers).sum(axis=1, dtype=np.uint64)
+    result[(windows == windows[:, :1]).all(axis=1)] = STOOD_STILL
     return result

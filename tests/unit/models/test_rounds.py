@@ -98,6 +98,17 @@ def test_an_answer_is_found_again_after_the_window_has_moved() -> None:
     assert rounds.known_columns(rounds.question([], _round(values, 400), HORIZON)) == [260]
 
 
+@pytest.mark.parametrize("idle", [0.0, np.nan])
+def test_idle_jobs_are_not_taken_for_one_another(idle: float) -> None:
+    """Two jobs that have idled for longer than is compared look the same there; neither is answered for the other."""
+    first, second = _job(300, seed=3), _job(300, seed=4)
+    first[:, 200:], second[:, 200:] = idle, idle
+    rounds, looks = Rounds(), Looks()
+    rounds.keep(rounds.question([], context_of(first), HORIZON), 290, np.zeros((1, 4, 3, len(LEVELS))))
+    assert rounds.known_columns(rounds.question([], context_of(second), HORIZON)) == []
+    assert looks(context_of(first)) is not looks(context_of(second))
+
+
 def test_memory_is_bounded_and_drops_the_least_used() -> None:
     """The bytes kept never pass the limit; an answer used lately stays."""
     values = _job(1000)
