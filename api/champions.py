@@ -55,7 +55,7 @@ class Champions:
             found = load_champion(store, name, self.also)
         except (IncompatibleModel, OSError) as error:
             self.refused[name] = str(error)
-            barred = before is not None and before.version in store.quarantined(name)
+            barred = before is not None and before.version in store.shelf(name).quarantined
             if barred:
                 self.serving.pop(name, None)
             last = "the built-in models serve" if before is None or barred else f"{before.version} goes on"

@@ -23,12 +23,12 @@ from api.training_windows import BOUNDS, Fold, folds
 from models.base import Forecaster
 from models.gate import Served
 from models.persistence import Persistence
-from models.promotion import BUILT_IN, CHALLENGER, LOSSES, figures_of
+from models.promotion import BUILT_IN, LOSSES, figures_of
 from models.promotion_scores import PERSISTENCE, Losses, coverage, ratios
 from models.quantiles import Floats
 from models.store import Event, ModelStore
 from models.store_files import write_npz
-from models.store_manifest import Manifest, version_of
+from models.store_manifest import CHALLENGER, Manifest, version_of
 from models.store_recipes import GBDT_FOLDER, RECIPES, StepClass, describe, load_champion, served_by
 from telemetry.errors import ConfigError, IncompatibleModel
 

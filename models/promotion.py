@@ -11,11 +11,11 @@ from pathlib import Path
 from models.promotion_scores import PERSISTENCE, Losses, interval, ratios, skill_difference
 from models.store import KEPT_BEFORE, Event, ModelStore, Pointer
 from models.store_files import MANIFEST, digest, read_npz
-from models.store_manifest import Figure, Manifest
+from models.store_manifest import CHALLENGER, Figure, Manifest
 from telemetry.errors import IncompatibleModel, ModelError
 
 LOSSES = "losses.npz"
-CHALLENGER, BUILT_IN = "challenger", "built-in"
+BUILT_IN = "built-in"
 LEAST_BLOCKS = 8
 """Fewer jobs or windows than this cannot say that something is better."""
 
@@ -91,15 +91,6 @@ def verdict_of(store: ModelStore, name: str, version: str) -> Verdict:
     return judge(losses, rival, seed=manifest.seed)
 
 
-def losses_of(store: ModelStore, name: str, version: str) -> Losses:
-    """The losses that a version was judged by, checked.
-
-    Raises:
-        IncompatibleModel: the version is damaged or missing.
-    """
-    return _losses(store.checked(name, version)[0])
-
-
 def _losses(folder: Path) -> Losses:
     path = folder / LOSSES
     try:
@@ -150,6 +141,7 @@ def rollback(store: ModelStore, name: str, *, now_s: float, why: str, by: str = 
 
     Raises:
         ModelError: there is no champion to go back from, or another process works on the model.
+        IncompatibleModel: what may not serve is unknown.
     """
     with store.writing(name):
         pointer = store.pointer(name)

@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from models.store_files import MANIFEST, check_files, digest, files_in, read_json
-from models.store_manifest import Manifest
+from models.store_manifest import Manifest, unix_s
 from telemetry.errors import IncompatibleModel, ModelError
 
 CHAMPION, EVENTS, QUARANTINE, LOCK = "champion.json", "events.jsonl", "quarantined.json", ".lock"
@@ -130,6 +129,10 @@ class ModelStore:
             IncompatibleModel: missing, damaged, of a newer format, or of another model than its folder says.
         """
         path = self.folder(name, version) / MANIFEST
+        if path.parent.is_symlink():
+            raise IncompatibleModel(
+                f"{path.parent} is a link out of the store", mend="Delete it, or move the folder here"
+            )
         found = Manifest.from_dict(read_json(path), str(path))
         if (found.name, found.version) != (name, version):
             raise IncompatibleModel(
@@ -157,15 +160,15 @@ class ModelStore:
             IncompatibleModel: the file is damaged or of a newer format.
         """
         path = self.folder(name) / CHAMPION
-        if not path.is_file():
+        if not os.path.lexists(path):
             return None
         told = read_json(path)
         if told.get("format") != POINTER_FORMAT:
             raise IncompatibleModel(f"{path} is of format {told.get('format')!r}, this gpucast reads {POINTER_FORMAT}")
         try:
             version, before = str(told["version"]), tuple(str(v) for v in told["before"])
-            pointer = Pointer(version, str(told["manifest_sha256"]), float(told["since_s"]), str(told["why"]), before)
-        except (KeyError, TypeError, ValueError) as error:
+            pointer = Pointer(version, str(told["manifest_sha256"]), unix_s(told["since_s"]), str(told["why"]), before)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise IncompatibleModel(f"{path} is no pointer to a champion ({error})") from error
         if any(v and not VERSION.fullmatch(v) for v in (version, *before)):
             raise IncompatibleModel(f"{path} points at no version of ours")
@@ -176,6 +179,7 @@ class ModelStore:
         good: list[Manifest] = []
         bad: dict[str, str] = {}
         pointer: Pointer | None = None
+        barred: dict[str, str] = {}
         for version in self._versions(name):
             try:
                 good.append(self.manifest(name, version))
@@ -185,24 +189,35 @@ class ModelStore:
             pointer = self.pointer(name)
         except IncompatibleModel as error:
             bad[CHAMPION] = str(error)
+        try:
+            barred = self.quarantined(name)
+        except IncompatibleModel as error:
+            bad[QUARANTINE] = str(error)
         good.sort(key=lambda manifest: (-manifest.created_s, manifest.version))
-        return Shelf(name, pointer, tuple(good), bad, self.quarantined(name), tuple(self.events(name)))
+        return Shelf(name, pointer, tuple(good), bad, barred, tuple(self.events(name)))
 
     def _versions(self, name: str) -> list[str]:
         folder = self.folder(name)
         found = [path for path in folder.iterdir() if VERSION.fullmatch(path.name)] if folder.is_dir() else []
-        newest = sorted(found, key=lambda path: (path.stat().st_mtime, path.name), reverse=True)
+        newest = sorted(found, key=lambda path: (path.lstat().st_mtime, path.name), reverse=True)
         return [path.name for path in newest[:MOST_VERSIONS]]
 
     def quarantined(self, name: str) -> dict[str, str]:
-        """Version -> why it may not serve."""
+        """Version -> why it may not serve.
+
+        Raises:
+            IncompatibleModel: the file is damaged, so that nobody knows what is barred.
+        """
         path = self.folder(name) / QUARANTINE
-        if not path.is_file():
+        if not os.path.lexists(path):
             return {}
         try:
             return {str(version): str(why) for version, why in read_json(path).items()}
-        except IncompatibleModel:
-            return {}
+        except IncompatibleModel as error:
+            raise IncompatibleModel(
+                f"{error.message}; which versions may not serve is unknown",
+                mend=f"Restore it from the lines of {EVENTS} of the kind quarantined, or delete it to bar nothing",
+            ) from error
 
     def events(self, name: str) -> list[Event]:
         """What was done, oldest first; lines that a crash cut are left out."""
@@ -215,8 +230,10 @@ class ModelStore:
         found: list[Event] = []
         for line in lines:
             try:
-                found.append(Event(**json.loads(line)))
-            except (ValueError, TypeError):
+                told = {"by": "person", **json.loads(line)}
+                words = (str(told[key]) for key in ("kind", "version", "reason", "by"))
+                found.append(Event(unix_s(told["at_s"]), *words))
+            except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
                 continue
         return found
 
@@ -241,20 +258,27 @@ class ModelStore:
             yield
 
     def publish(self, made: Path, manifest: Manifest) -> Path:
-        """Move a finished folder of artefacts to its place, with its manifest; one that is there already stays.
+        """Move a finished folder of artefacts to its place, with its manifest; a sound one that is there already stays.
 
         Args:
-            made: a folder on the same file system that holds the artefacts.
+            made: a folder on the same file system that holds the artefacts; a damaged one in its place moves beside it.
             manifest: ``files`` is filled in here.
         """
         target = self.folder(manifest.name, manifest.version)
-        if (target / MANIFEST).is_file():
+        try:
+            self.checked(manifest.name, manifest.version)
             shutil.rmtree(made)
             return target
+        except IncompatibleModel:
+            pass  # missing or damaged: what was made takes its place
         full = manifest.with_files(files_in(made))
         write_whole(made / MANIFEST, json.dumps(full.as_dict(), indent=1, sort_keys=True, allow_nan=False))
         for folder in sorted({path.parent for path in made.rglob("*")} | {made}):
             _sync(folder)
+        if os.path.lexists(target):
+            damaged = made.with_name(f"{target.name}.damaged")
+            shutil.rmtree(damaged, ignore_errors=True)
+            os.replace(target, damaged)
         os.replace(made, target)
         _sync(target.parent)
         return target
@@ -273,8 +297,11 @@ class ModelStore:
         """Add to the events."""
         path = self.folder(name) / EVENTS
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as stream:
-            stream.write(json.dumps(asdict(event), sort_keys=True).encode() + b"\n")
+        with path.open("a+b") as stream:
+            # A line that a crash cut is closed, so that it does not take this one with it.
+            stream.seek(-min(1, stream.seek(0, os.SEEK_END)), os.SEEK_END)
+            torn = stream.read(1) not in (b"", b"\n")
+            stream.write(b"\n" * torn + json.dumps(asdict(event), sort_keys=True).encode() + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
 
@@ -296,8 +323,3 @@ def _sync(folder: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON holds it: tuples become lists."""
-    return json.loads(json.dumps(value, allow_nan=False))

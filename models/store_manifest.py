@@ -12,6 +12,10 @@ from telemetry.errors import IncompatibleModel
 
 FORMAT = 1
 MEND = "Train the model again with gpucast train"
+CHALLENGER = "challenger"
+"""The trained model among its figures."""
+LATEST_S = 253_402_300_799.0
+"""Unix seconds of the end of the year 9999, after which no calendar of ours goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class Manifest:
                 mend="A newer gpucast wrote it; update this one, or train again",
             )
         try:
-            return cls(
+            made = cls(
                 name=str(told["name"]),
                 version=str(told["version"]),
                 recipe=str(told["recipe"]),
@@ -114,10 +118,12 @@ class Manifest:
                 },
                 judged=dict(told["judged"]),
                 tried={str(name): _number(loss) for name, loss in told["tried"].items()},
-                created_s=float(told["created_s"]),
+                created_s=unix_s(told["created_s"]),
                 files={str(n): (str(f["sha256"]), int(f["bytes"])) for n, f in told["files"].items()},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            made.figures[CHALLENGER]["skill"]  # what every table of versions shows
+            return made
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise IncompatibleModel(f"{where} is no manifest of a trained model ({error!r})", mend=MEND) from error
 
 
@@ -125,6 +131,18 @@ def version_of(decides: dict[str, Any]) -> str:
     """The version of a model: a digest of what decides how it comes out."""
     text = json.dumps(decides, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def unix_s(value: Any) -> float:
+    """A time that a file tells.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it is none.
+    """
+    time_s = float(value)
+    if not 0.0 <= time_s <= LATEST_S:
+        raise ValueError(f"{time_s} is no time")
+    return time_s
 
 
 def _known(value: float) -> float | None:

@@ -64,7 +64,6 @@ class Recipe:
     rhythm: bool = True
 
 
-BUILT_IN_RECIPE = Recipe()
 RECIPES: dict[str, Recipe] = {
     "served+gbdt": Recipe(gbdt=True),
     "fleet+gbdt": Recipe(gbdt=True, rhythm=False),

@@ -9,11 +9,11 @@ import numpy as np
 
 from features.frame import Context
 from models.gbdt import Gbdt
-from models.promotion import BUILT_IN, CHALLENGER, LOSSES
+from models.promotion import BUILT_IN, LOSSES
 from models.promotion_scores import PERSISTENCE, Losses
 from models.store import ModelStore
 from models.store_files import write_npz
-from models.store_manifest import Figure, Manifest, version_of
+from models.store_manifest import CHALLENGER, Figure, Manifest, version_of
 from models.store_recipes import RECIPES, describe
 from tests.kit.training_store import METRICS, signals
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.promotion import promote
-from models.store import ModelStore, write_whole
+from models.promotion import promote, quarantine, rollback
+from models.store import Event, ModelStore, write_whole
 from models.store_files import FILE_BYTES, files_in, read_npz, write_npz
 from models.store_recipes import load_champion
 from models.store_trees import check_trees
@@ -226,3 +226,96 @@ def test_cut_text_of_trees_is_refused(fitted: Path, tmp_path: Path) -> None:
         with pytest.raises(IncompatibleModel, match=r"cut\.txt"):
             check_trees(cut)
     assert io.StringIO(text).readline() == "tree\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": float("inf")},
+        {"created_s": 10**400},
+        {"created_s": float("nan")},
+        {"created_s": 1e15},
+        {"files": {"a.txt": {"sha256": "", "bytes": float("inf")}}},
+        {"figures": {}},
+    ],
+)
+def test_a_manifest_of_absurd_numbers_is_named(promoted: tuple[ModelStore, Path], change: dict[str, object]) -> None:
+    """Numbers that no clock or count gives make a version unreadable, and nothing else fails."""
+    store, folder = promoted
+    told = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**told, **change}))
+
+    shelf = store.shelf(NAME)
+    assert shelf.versions == ()
+    assert "is no manifest" in shelf.unreadable[folder.name]
+
+
+@pytest.mark.parametrize("since", [10**400, float("nan"), -1.0, "now"])
+def test_a_pointer_of_an_absurd_time_is_named(promoted: tuple[ModelStore, Path], since: object) -> None:
+    """The champion's file is at fault and is said to be."""
+    store, folder = promoted
+    path = folder.parent / "champion.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "since_s": since}))
+
+    with pytest.raises(IncompatibleModel, match=r"champion\.json is no pointer"):
+        load_champion(store, NAME)
+
+
+def test_links_are_no_versions_and_no_pointers(promoted: tuple[ModelStore, Path], tmp_path: Path) -> None:
+    """A link among the versions, dangling or out of the store, is named; one in place of the pointer is refused."""
+    store, folder = promoted
+    outside = folder.rename(tmp_path / folder.name)
+    folder.symlink_to(outside)
+    (folder.parent / ("1" * 16)).symlink_to(tmp_path / "nothing")
+
+    shelf = store.shelf(NAME)
+    assert set(shelf.unreadable) == {folder.name, "1" * 16}
+    assert all("is a link" in why for why in shelf.unreadable.values())
+    with pytest.raises(IncompatibleModel, match="is a link"):
+        load_champion(store, NAME)
+    (folder.parent / "champion.json").unlink()
+    (folder.parent / "champion.json").symlink_to(tmp_path / "nothing")
+    with pytest.raises(IncompatibleModel, match=r"champion\.json is missing or no plain file"):
+        load_champion(store, NAME)
+
+
+def test_a_torn_line_takes_no_other_event_with_it(tmp_path: Path) -> None:
+    """A crash in the middle of an event loses that event alone; lines that are no events are left out."""
+    store = ModelStore(tmp_path)
+    store.tell(NAME, Event(1.0, "trained", "a", "first"))
+    path = tmp_path / NAME / "events.jsonl"
+    bad = (b"[" * 100_000, b'{"at_s": NaN, "kind": "trained", "version": "a", "reason": "b"}', b'{"at_s": 1}', b"\xff")
+    path.write_bytes(path.read_bytes() + b"\n".join(bad) + b'\n{"at_s": 2, "ki')
+    store.tell(NAME, Event(3.0, "promoted", "a", "third"))
+
+    assert [event.at_s for event in store.events(NAME)] == [1.0, 3.0]
+    assert path.read_bytes().endswith(b'"version": "a"}\n')
+
+
+def test_a_damaged_list_of_the_barred_bars_all(promoted: tuple[ModelStore, Path]) -> None:
+    """Nobody knows which versions may not serve, so none does and none is promoted; the built-in models may."""
+    store, folder = promoted
+    (folder.parent / "quarantined.json").write_text('{"a')
+
+    assert "quarantined.json is not JSON" in store.shelf(NAME).unreadable["quarantined.json"]
+    for refused in (
+        lambda: load_champion(store, NAME),
+        lambda: promote(store, NAME, folder.name, now_s=2.0),
+        lambda: quarantine(store, NAME, folder.name, now_s=2.0, why="test"),
+    ):
+        with pytest.raises(IncompatibleModel, match="which versions may not serve is unknown"):
+            refused()
+    assert (folder.parent / "quarantined.json").read_text() == '{"a'
+    assert rollback(store, NAME, now_s=2.0, why="test") == ""
+
+
+@pytest.mark.parametrize("harm", [_damage, _missing, _deep, lambda folder: (folder / "manifest.json").unlink()])
+def test_training_again_mends_a_damaged_version(
+    promoted: tuple[ModelStore, Path], fitted: Path, harm: Callable[[Path], None]
+) -> None:
+    """What a person is told to do helps: the same version is published whole in place of the damaged one."""
+    store, folder = promoted
+    harm(folder)
+    publish(store, losses(0.5, 0.6), fitted)
+
+    assert store.checked(NAME, folder.name)[0] == folder
