@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from api.bench.datasets import digest_of
 from api.bench.failslow_peers import score_peers
+from api.bench.failslow_rivals import persistence_alarms, three_in_a_row_alarms, z_score_alarms
 from api.bench.intervals import count_interval, share_interval
 from api.bench.result import BenchResult, Row
 from models.step_jump import find_jumps
-from models.step_jump_rivals import persistence_alarms, three_in_a_row_alarms, z_score_alarms
 
 Floats = NDArray[np.float64]
 Alarms = NDArray[np.bool_]

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from api.bench.datasets import H100_FILE, h100_recordings
+from api.bench.failslow_rivals import fixed_threshold_alarms, slowest_share_alarms, three_sigma_alarms
 from api.bench.intervals import count_interval, share_interval
 from api.bench.result import Row
 from forecast.predict.health.signs.slow_gpu import ACTIVITY, TURN_S, fallen_behind
 from models.straggler import straggler_alarms
-from models.straggler_rivals import fixed_threshold_alarms, slowest_share_alarms, three_sigma_alarms
 
 Floats = NDArray[np.float64]
 Alarms = NDArray[np.bool_]

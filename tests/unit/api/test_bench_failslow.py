@@ -1,8 +1,10 @@
 """The table of jobs that become slow."""
 
 import numpy as np
+import pytest
 
 from api.bench import failslow, failslow_peers
+from api.bench.failslow_rivals import persistence_alarms, three_in_a_row_alarms, z_score_alarms
 
 
 def test_without_data_simulated_jobs_are_scored_and_losers_are_listed():
@@ -31,3 +33,14 @@ def test_stragglers_are_scored_beside_plainer_rules():
     ]
     assert [row.value >= 0.9 for row in found] == [True] * 4
     assert {"false_per_job_day", "false_per_10k_readings", "delay_readings"} <= {row.metric for row in rows}
+
+
+@pytest.mark.parametrize("rule", [persistence_alarms, three_in_a_row_alarms, z_score_alarms])
+def test_the_plainer_rules_call_a_large_jump_and_keep_the_shape(rule):
+    """They lose in the benchmark for what they do, not for a mistake."""
+    step_s = 1.5 * np.exp(0.005 * np.random.default_rng(1).normal(size=(8, 300)))
+    step_s[:, 200:] *= 1.5
+    alarms = rule(step_s)
+    assert alarms.shape == step_s.shape
+    assert alarms[:, 200:212].any(axis=1).all()
+    assert not rule(np.full((2, 300), 1.0)).any()
