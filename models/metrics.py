@@ -1,4 +1,4 @@
-"""Scores of quantile forecasts: pinball loss, WQL, MASE, coverage, and their bootstrap intervals."""
+"""Scores of quantile forecasts: pinball loss, quantile loss, coverage, and their bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -26,20 +26,6 @@ def quantile_loss(cube: Floats, truth: Floats) -> Floats:
     """Twice the mean pinball loss over .1 to .9: an approximation of the CRPS, in the unit of the data. (...)."""
     result: Floats = 2.0 * pinball(cube[..., DECILES], truth, LEVEL_ARRAY[DECILES]).mean(axis=-1)
     return result
-
-
-def weighted_quantile_loss(cube: Floats, truth: Floats) -> float:
-    """WQL: summed quantile loss over summed absolute truth, as GluonTS and GIFT-Eval define it."""
-    known = np.isfinite(truth)
-    scale = float(np.abs(truth[known]).sum())
-    return float(quantile_loss(cube, truth)[known].sum()) / scale if scale > 0 else float("nan")
-
-
-def mean_absolute_scaled_error(median: Floats, truth: Floats, past: Floats) -> float:
-    """MASE of one window: mean absolute error over the mean absolute one-step difference of its context."""
-    scale = float(np.nanmean(np.abs(np.diff(past)))) if past.size > 1 and np.isfinite(np.diff(past)).any() else 0.0
-    error = np.abs(truth - median)
-    return float(np.nanmean(error)) / scale if scale > 0 and np.isfinite(error).any() else float("nan")
 
 
 def inside(cube: Floats, truth: Floats, low: int, high: int) -> Floats:

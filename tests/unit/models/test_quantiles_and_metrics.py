@@ -12,10 +12,8 @@ from models.metrics import (
     bootstrap_interval,
     geometric_mean,
     inside,
-    mean_absolute_scaled_error,
     pinball,
     quantile_loss,
-    weighted_quantile_loss,
 )
 from models.quantiles import (
     ahead,
@@ -81,14 +79,6 @@ def test_quantile_loss_of_a_point_forecast_is_its_absolute_error() -> None:
     """Equal quantiles cost the absolute error, as the CRPS of a point does."""
     cube = np.full((1, 1, len(LEVELS)), 3.0)
     assert quantile_loss(cube, np.array([[5.0]]))[0, 0] == pytest.approx(2.0)
-
-
-def test_wql_and_mase_by_hand() -> None:
-    """WQL divides by the truths' size; MASE by the context's mean step; missing truths are left out."""
-    cube = np.full((1, 2, len(LEVELS)), 3.0)
-    assert weighted_quantile_loss(cube, np.array([[5.0, np.nan]])) == pytest.approx(2.0 / 5.0)
-    past = np.array([0.0, 1.0, 0.0, 1.0])
-    assert mean_absolute_scaled_error(np.array([3.0, 3.0]), np.array([5.0, np.nan]), past) == pytest.approx(2.0)
 
 
 def test_a_missing_truth_is_neither_hit_nor_miss() -> None:
