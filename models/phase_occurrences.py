@@ -101,5 +101,5 @@ def _recent_median(value: Floats) -> Floats:
     window = np.sort(sliding_window_view(padded, RECENT), axis=1)  # NaN sorts last
     n = np.isfinite(window).sum(axis=1)
     rows = np.arange(value.size)
-    low, high = window[rows, np.maximum(n - 1, 0) // 2], window[rows, n // 2 - (n == RECENT + 1)]
+    low, high = window[rows, np.maximum(n - 1, 0) // 2], window[rows, n // 2]
     return np.where(n > 0, np.where(n % 2 == 1, low, (low + high) / 2), np.nan)
