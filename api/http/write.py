@@ -50,7 +50,7 @@ def message_of(content_type: str, content_encoding: str) -> Message:
     status_code=204,
     response_class=Response,
     responses={
-        **errors(400, 413, 415, 429, 503, 507),
+        **errors(400, 413, 415, 503, 507),
         204: {
             "description": "Every sample is on disk. To 2.0 the headers X-Prometheus-Remote-Write-*-Written say how many."
         },
@@ -72,17 +72,22 @@ async def write(request: Request, push: PushDep) -> Response:
     except TooLarge as large:
         raise Problem(413, "body-too-large", str(large), headers=_written(message, None)) from large
     except MuchIsNew as much:
-        raise Problem(429, "busy", f"{much}.", headers={"Retry-After": _BUSY_S, **_written(message, None)}) from much
+        raise _busy(much, message) from much
     except SchemaError as bad:
         raise Problem(400, "bad-write", f"{bad}.", headers=_written(message, None)) from bad
     except IntakeBusy as busy:
-        raise Problem(429, "busy", f"{busy}.", headers={"Retry-After": _BUSY_S, **_written(message, None)}) from busy
+        raise _busy(busy, message) from busy
     except StoreError as refused:
         raise refusal(refused, _written(message, None)) from refused
     headers = _written(message, received)
     if received.invalid or received.over_limit:
         raise _partly(received, headers)
     return Response(status_code=204, headers={"Cache-Control": NEVER_STORE, **headers})
+
+
+def _busy(why: Exception, message: Message) -> Problem:
+    """503: Prometheus drops what is answered 429, unless ``retry_on_http_429`` is set (it is off by default)."""
+    return Problem(503, "busy", f"{why}.", headers={"Retry-After": _BUSY_S, **_written(message, None)})
 
 
 def refusal(error: StoreError, headers: dict[str, str] | None = None) -> Problem:

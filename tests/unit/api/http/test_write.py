@@ -13,6 +13,7 @@ from api.http.app import create_app
 from api.http.settings import HttpSettings
 from api.intake import Intake, IntakeBusy
 from api.push import MAX_INSIDE, Push
+from collectors.remote_write.label_sets import MuchIsNew
 from features.ring import Ring
 from features.store.duck import DuckStore
 from telemetry.errors import StoreError, StoreFull
@@ -204,13 +205,14 @@ def test_a_body_over_the_limit_is_413_and_the_limit_is_this_routes_own(push):
 @pytest.mark.parametrize(
     ("trouble", "status", "slug"),
     [
-        (IntakeBusy("much waits"), 429, "busy"),
+        (IntakeBusy("much waits"), 503, "busy"),
+        (MuchIsNew("much is new"), 503, "busy"),
         (StoreError("locked"), 503, "store-unavailable"),
         (StoreFull("no room"), 507, "store-full"),
     ],
 )
 def test_what_cannot_be_stored_is_to_be_sent_again(app, kept, push, trouble, status, slug):
-    """With the time to wait; the sender keeps it meanwhile."""
+    """With the time to wait; the sender keeps it meanwhile, which Prometheus does after 5xx only, not after 429."""
     kept.trouble = trouble
     reply = post(app, v2((POWER, [(NOW, 70.0)])), V2)
     assert (reply.status_code, reply.json()["type"]) == (status, f"urn:gpucast:problem:{slug}")
@@ -227,7 +229,7 @@ def test_too_many_requests_at_once_are_sent_away(app, push):
     rooms = [push.admitted() for _ in range(MAX_INSIDE)]
     for room in rooms:
         room.__enter__()
-    assert post(app, v1((POWER, [(NOW, 70.0)]))).status_code == 429
+    assert post(app, v1((POWER, [(NOW, 70.0)]))).status_code == 503
     rooms[0].__exit__(None, None, None)
     assert post(app, v1((POWER, [(NOW, 70.0)]))).status_code == 204
 
