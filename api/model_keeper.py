@@ -12,7 +12,8 @@ import numpy as np
 
 from forecast.predict.worker import TrainedState
 from models.promotion import quarantine
-from models.store import ModelStore, Shelf
+from models.store import ModelStore
+from models.store_records import Shelf
 from telemetry.errors import GpucastError
 
 log = logging.getLogger("gpucast")

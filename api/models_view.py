@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.store import Shelf
 from models.store_manifest import Manifest
+from models.store_records import Shelf
 
 EVENTS_SHOWN = 50
 """The newest events of each model."""

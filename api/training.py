@@ -26,10 +26,11 @@ from models.persistence import Persistence
 from models.promotion import BUILT_IN, LOSSES, figures_of
 from models.promotion_scores import PERSISTENCE, Losses, coverage, ratios
 from models.quantiles import Floats
-from models.store import Event, ModelStore
+from models.store import ModelStore
 from models.store_files import write_npz
 from models.store_manifest import CHALLENGER, Manifest, version_of
 from models.store_recipes import GBDT_FOLDER, RECIPES, StepClass, describe, load_champion, served_by
+from models.store_records import Event
 from telemetry.errors import ConfigError, IncompatibleModel
 
 ROOMS = ("models", "features")

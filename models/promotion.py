@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.promotion_scores import PERSISTENCE, Losses, interval, ratios, skill_difference
-from models.store import KEPT_BEFORE, Event, ModelStore, Pointer
+from models.store import KEPT_BEFORE, ModelStore
 from models.store_files import MANIFEST, digest, read_npz
 from models.store_manifest import CHALLENGER, Figure, Manifest
+from models.store_records import Event, Pointer
 from telemetry.errors import IncompatibleModel, ModelError
 
 LOSSES = "losses.npz"

@@ -14,82 +14,21 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from models.store_files import MANIFEST, check_files, digest, files_in, read_json
-from models.store_manifest import Manifest, unix_s
+from models.store_manifest import Manifest
+from models.store_records import VERSION, Event, Pointer, Shelf
 from telemetry.errors import IncompatibleModel, ModelError
 
 CHAMPION, EVENTS, QUARANTINE, LOCK = "champion.json", "events.jsonl", "quarantined.json", ".lock"
-POINTER_FORMAT = 1
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-VERSION = re.compile(r"[0-9a-f]{16}")
 KEPT_BEFORE = 20
 """So many former champions can be gone back to."""
 MOST_VERSIONS = 500
 """Versions of one name that are listed, the newest first."""
 EVENTS_BYTES = 1 << 20
 """What is read of the end of the events."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """Which version is champion.
-
-    Args:
-        version: of the champion; empty when the built-in models serve again.
-        manifest_sha256: of its manifest, so that a forged one is noticed.
-        since_s: Unix seconds.
-        why: a sentence with figures.
-        before: former champions, the newest last; empty text stands for the built-in models.
-    """
-
-    version: str
-    manifest_sha256: str
-    since_s: float
-    why: str
-    before: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that was done to a model.
-
-    Args:
-        at_s: Unix seconds.
-        kind: ``trained``, ``promoted``, ``refused``, ``rolled_back`` or ``quarantined``.
-        version: of the model it was done to.
-        reason: a sentence with figures.
-        by: ``person`` or ``service``.
-    """
-
-    at_s: float
-    kind: str
-    version: str
-    reason: str
-    by: str = "person"
-
-
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """Everything under one name.
-
-    Args:
-        name: of the model.
-        champion: pointer; None before the first promotion.
-        versions: readable manifests, the newest first.
-        unreadable: version -> why its manifest cannot be used.
-        quarantined: version -> why it may not serve.
-        events: oldest first.
-    """
-
-    name: str
-    champion: Pointer | None
-    versions: tuple[Manifest, ...]
-    unreadable: dict[str, str] = field(default_factory=dict)
-    quarantined: dict[str, str] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
 
 
 class ModelStore:
@@ -162,17 +101,7 @@ class ModelStore:
         path = self.folder(name) / CHAMPION
         if not os.path.lexists(path):
             return None
-        told = read_json(path)
-        if told.get("format") != POINTER_FORMAT:
-            raise IncompatibleModel(f"{path} is of format {told.get('format')!r}, this gpucast reads {POINTER_FORMAT}")
-        try:
-            version, before = str(told["version"]), tuple(str(v) for v in told["before"])
-            pointer = Pointer(version, str(told["manifest_sha256"]), unix_s(told["since_s"]), str(told["why"]), before)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise IncompatibleModel(f"{path} is no pointer to a champion ({error})") from error
-        if any(v and not VERSION.fullmatch(v) for v in (version, *before)):
-            raise IncompatibleModel(f"{path} points at no version of ours")
-        return pointer
+        return Pointer.from_dict(read_json(path), str(path))
 
     def shelf(self, name: str) -> Shelf:
         """Everything under a name; what cannot be read is named."""
@@ -227,15 +156,7 @@ class ModelStore:
         with path.open("rb") as stream:
             stream.seek(max(0, path.stat().st_size - EVENTS_BYTES))
             lines = stream.read(EVENTS_BYTES).splitlines()
-        found: list[Event] = []
-        for line in lines:
-            try:
-                told = {"by": "person", **json.loads(line)}
-                words = (str(told[key]) for key in ("kind", "version", "reason", "by"))
-                found.append(Event(unix_s(told["at_s"]), *words))
-            except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-                continue
-        return found
+        return [event for event in map(Event.from_line, lines) if event is not None]
 
     # ---- Writing
 
@@ -285,8 +206,7 @@ class ModelStore:
 
     def point(self, name: str, pointer: Pointer) -> None:
         """Make a version champion, in one step."""
-        text = json.dumps({"format": POINTER_FORMAT, **asdict(pointer)}, indent=1, sort_keys=True)
-        write_whole(self.folder(name) / CHAMPION, text)
+        write_whole(self.folder(name) / CHAMPION, json.dumps(pointer.as_dict(), indent=1, sort_keys=True))
 
     def quarantine(self, name: str, version: str, why: str) -> None:
         """Bar a version from serving."""
@@ -301,7 +221,7 @@ class ModelStore:
             # A line that a crash cut is closed, so that it does not take this one with it.
             stream.seek(-min(1, stream.seek(0, os.SEEK_END)), os.SEEK_END)
             torn = stream.read(1) not in (b"", b"\n")
-            stream.write(b"\n" * torn + json.dumps(asdict(event), sort_keys=True).encode() + b"\n")
+            stream.write(b"\n" * torn + event.line())
             stream.flush()
             os.fsync(stream.fileno())
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models.store import ModelStore, Shelf
+    from models.store import ModelStore
     from models.store_manifest import Manifest
+    from models.store_records import Shelf
 
 ACTIONS = {
     "list": "champions, challengers and where each came from",
@@ -161,7 +162,7 @@ def _newest(store: ModelStore, name: str) -> Manifest:
 
 
 def _need(store: ModelStore, name: str, version: str) -> Manifest:
-    from models.store import VERSION
+    from models.store_records import VERSION
 
     if name not in store.names() or not VERSION.fullmatch(version) or not store.has(name, version):
         raise _unknown(store, f"{name} {version}")

@@ -12,7 +12,7 @@ from api.http.answers import answer
 from api.http.dependencies import ReadsDep, errors
 from api.model_keeper import ModelsView
 from api.models_view import shelf_as_dict
-from models.store import Shelf
+from models.store_records import Shelf
 
 router = APIRouter(tags=["models"])
 

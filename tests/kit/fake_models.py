@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from api.model_keeper import LiveSkill, ModelsView
 from forecast.predict.worker import TrainedState
-from models.store import Event, Pointer, Shelf
 from models.store_manifest import Figure, Manifest
+from models.store_records import Event, Pointer, Shelf
 
 CHAMPION, CHALLENGER = "0a1b2c3d4e5f6071", "9f8e7d6c5b4a3921"
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from models.promotion import promote, quarantine, rollback
-from models.store import Event, ModelStore, write_whole
+from models.store import ModelStore, write_whole
 from models.store_files import FILE_BYTES, files_in, read_npz, write_npz
 from models.store_recipes import load_champion
+from models.store_records import Event
 from models.store_trees import check_trees
 from telemetry.errors import IncompatibleModel
 from tests.kit.trained_models import NAME, booster, context, losses, publish
