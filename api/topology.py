@@ -8,7 +8,6 @@ from pathlib import Path
 
 from api.settings import KubernetesSettings, SlurmSettings, TopologySettings
 from api.source_settings import KUBERNETES, SLURM
-from collectors.aside import call_aside
 from collectors.cadence import Cadence, CadenceLimits
 from collectors.pool import ScrapePool
 from collectors.topology.files import ChangedFile, named_source
@@ -63,12 +62,7 @@ class TopologyFeed:
             reader = _KubernetesLabels(self._kubernetes)
             self._closing.append(reader)
             return reader
-        changed = ChangedFile(source, self._settings.timeout_s)
-
-        async def read() -> bytes | None:
-            return await call_aside(changed)
-
-        return read
+        return ChangedFile(source, self._settings.timeout_s)
 
 
 class _SlurmTopology:

@@ -8,10 +8,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from collectors.aside import call_aside
 from collectors.topology.reading import MAX_BYTES
 from telemetry.errors import BadReply, SourceUnreachable
 
 _ADDRESS = ("http://", "https://")
+_Mark = tuple[int, int, int]
 
 
 def named_source(text: str) -> tuple[str, str]:
@@ -23,7 +25,7 @@ def named_source(text: str) -> tuple[str, str]:
 
 
 class ChangedFile:
-    """A file or address; blocks on the disk or the network.
+    """A file or address, read beside the loop.
 
     Args:
         source: path, or http address.
@@ -33,32 +35,35 @@ class ChangedFile:
     def __init__(self, source: str, timeout_s: float) -> None:
         self._source = source
         self._timeout_s = timeout_s
-        self._mark: tuple[int, int, int] | None = None
+        self._mark: _Mark | None = None
 
-    def __call__(self) -> bytes | None:
-        """The whole content; None for a file that did not change since the last call.
+    async def __call__(self) -> bytes | None:
+        """The whole content; None for a file that did not change since the content that was given last.
 
         Raises:
             SourceUnreachable: it cannot be read.
             BadReply: it is too large.
         """
-        return self._asked() if self._source.startswith(_ADDRESS) else self._read()
+        if self._source.startswith(_ADDRESS):
+            return await call_aside(self._asked)
+        # Whoever waits no longer gets no content, which is then still to be given: the mark stays off until it is here.
+        known, self._mark = self._mark, None
+        data, self._mark = await call_aside(self._read, known)
+        return data
 
-    def _read(self) -> bytes | None:
+    def _read(self, known: _Mark | None) -> tuple[bytes | None, _Mark]:
         path = Path(self._source)
         try:
             state = path.stat()
             mark = (state.st_mtime_ns, state.st_size, state.st_ino)
-            if mark == self._mark:
-                return None
+            if mark == known:
+                return None, mark
             with path.open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except (OSError, ValueError) as error:
-            self._mark = None
             why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             raise SourceUnreachable(self._source, why, mend="Check the path in topology.sources") from error
-        self._mark = mark
-        return self._bounded(data)
+        return self._bounded(data), mark
 
     def _asked(self) -> bytes:
         try:
