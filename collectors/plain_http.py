@@ -258,6 +258,8 @@ class _Reply:
                 raise NotPlain(str(bad)) from bad
             if not unpack.eof and len(body) <= self._max_bytes:
                 raise NotPlain("the packed page is cut")
+            if unpack.unused_data:
+                raise NotPlain("the packed page has a second part", for_good=True)
         if len(body) > self._max_bytes:
             raise NotPlain("too large")
         return body

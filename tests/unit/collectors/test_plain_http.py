@@ -57,6 +57,7 @@ def test_however_a_reply_is_cut_up_it_gives_the_page_with_its_last_byte(reply, c
         whole(b"x" * 1001),
         whole(gzip.compress(b"x" * 1001, mtime=0), GZIP),
         whole(PACKED[:-9], GZIP),
+        whole(PACKED + PACKED, GZIP),
         whole(b"no gzip", GZIP),
         HEAD + b"\r\n",
         HEAD + b"Content-Length: -1\r\n\r\n",
