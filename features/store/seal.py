@@ -68,17 +68,18 @@ def damage(file: Path) -> str:
 
     Raises:
         OSError: it cannot be opened; that is no damage of the file.
+        duckdb.Error: nothing can be read at all, for want of threads for example; likewise.
     """
     known, found = sealed_digest(file), digest_of(file)
     if known:
         return "" if known == found else "its bytes are not those that were written (SHA-256 differs)"
-    try:
-        with duckdb.connect() as connection:
+    with duckdb.connect() as connection:
+        try:
             connection.execute(_WHOLE, [str(file)]).fetchall()
-    except duckdb.OutOfMemoryException:
-        return ""
-    except duckdb.Error as error:
-        return f"it cannot be read: {first_line(error)}"
+        except duckdb.OutOfMemoryException:
+            return ""
+        except duckdb.Error as error:
+            return f"it cannot be read: {first_line(error)}"
     return ""
 
 

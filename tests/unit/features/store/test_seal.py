@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from features.store.duck import DuckStore
-from features.store.seal import reading, seal_of, sealed_digest
+from features.store.seal import reading, seal_of, sealed_digest, sound
 from features.store.verify import verify_cold
 from telemetry.ids import SeriesKey
 from telemetry.samples import SampleBatch
@@ -142,3 +142,19 @@ def test_retention_takes_digests_and_damaged_files_too(tmp_path: Path) -> None:
     assert store.drop_cold(START_S + 2 * DAY_S) == 2
     assert list((tmp_path / "s.cold").iterdir()) == []
     store.close()
+
+
+def test_where_nothing_can_be_read_no_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process without threads or memory says nothing about the file."""
+    file = tmp_path / "part-00000001.parquet"
+    duckdb.sql(f"copy (select 1 as entity) to '{file}' (format parquet)")
+
+    def no_threads() -> None:
+        raise duckdb.IOException("thread creation failed")
+
+    monkeypatch.setattr(duckdb, "connect", no_threads)
+    told: list[str] = []
+    with pytest.raises(duckdb.IOException, match="thread"):
+        sound([file], told)
+    assert file.exists()
+    assert not told
