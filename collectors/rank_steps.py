@@ -17,7 +17,7 @@ from telemetry.samples import SampleBatch
 MAX_RANKS = 1024
 """Of one job; further ones are left out."""
 MAX_RANKS_IN_ALL = 100_000
-"""Over all jobs; beyond it the job that was silent longest is forgotten."""
+"""Over all jobs; beyond it the job that was silent longest is forgotten before the next request."""
 MAX_STEPS_KEPT = 32
 """Of one rank, to recognise what is sent again."""
 
@@ -42,6 +42,12 @@ class RankSteps:
     def __init__(self) -> None:
         self._jobs: OrderedDict[JobId, _Job] = OrderedDict()
         self._total = 0
+
+    def make_room(self) -> None:
+        """Forget jobs beyond the limit; between requests, for ``batch`` counts on the jobs of its request."""
+        while self._total > MAX_RANKS_IN_ALL and len(self._jobs) > 1:
+            _, old = self._jobs.popitem(last=False)
+            self._total -= len(old.ranks)
 
     def is_news(self, report: StepReport) -> bool:
         """Whether a report tells a step's time that is not known yet; takes note of it."""
@@ -94,7 +100,4 @@ class RankSteps:
         if rank is None and len(job.ranks) < MAX_RANKS:
             rank = job.ranks[report.rank] = _Rank(len(job.ranks))
             self._total += 1
-            while self._total > MAX_RANKS_IN_ALL and len(self._jobs) > 1:
-                _, old = self._jobs.popitem(last=False)
-                self._total -= len(old.ranks)
         return rank

@@ -85,6 +85,7 @@ class StepBook:
         kept: dict[JobId, list[StepReport]] = {}
         timed: dict[JobId, list[StepReport]] = {}
         duplicates = other_ranks = 0
+        self._ranks.make_room()
         for report in sorted(reports, key=_in_time):
             job = self._job(report, received_s)
             if self._ranks.is_news(report):

@@ -87,3 +87,12 @@ def test_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch):
     _send(book, *(_step(rank, 1, 1.0, job="slurm:8") for rank in range(3)))
     assert len(_times(_send(book, _step(0, 1, 1.0)))) == 1  # forgotten, and so news
     assert len(book._ranks._jobs) <= 2
+
+
+def test_no_job_of_a_request_is_forgotten_before_its_end(monkeypatch: pytest.MonkeyPatch):
+    """What it told is kept, however full the memory is; the next request finds room again."""
+    monkeypatch.setattr(rank_steps, "MAX_RANKS_IN_ALL", 2)
+    book = StepBook()
+    assert len(_times(_send(book, *(_step(0, 1, 1.0, job=f"slurm:{job}") for job in range(5))))) == 5
+    assert len(_times(_send(book, _step(0, 2, 2.0, job="slurm:4")))) == 1
+    assert len(book._ranks._jobs) == 2
