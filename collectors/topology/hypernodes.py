@@ -6,13 +6,13 @@ among what is unknown; a pattern of somebody else's making is never run.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from collectors.topology.reading import Reading, counted, short
 from collectors.topology.slurm_tree import Switch, tree_topology
 from telemetry.errors import BadReply
 from telemetry.samples import Finding, Problem
-from telemetry.topology import Topology
 
 FORMAT = "Volcano HyperNodes"
 _KIND = "HyperNode"
@@ -67,14 +67,7 @@ def read_hypernodes(documents: list[Any], source: str) -> Reading:
         f"{source} chooses {counted(count, 'member')} by {other}, which only the cluster can resolve"
         for other, count in unread.items()
     )
-    whole = Topology(
-        topology.leaf_of,
-        source=source,
-        paths=topology.paths,
-        aliases=topology.aliases,
-        conflicts=topology.conflicts,
-        unknowns=(*topology.unknowns, *notes),
-    )
+    whole = replace(topology, unknowns=(*topology.unknowns, *notes))
     return Reading(FORMAT, whole, (*findings, *wrong))
 
 

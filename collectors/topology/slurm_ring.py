@@ -51,7 +51,9 @@ def groups_of(kind: str, body: Any, where: str, lists: HostLists) -> list[Group]
         regions = row.get("regions")
         parts = [row, *(part for part in regions if _is(part))] if isinstance(regions, list) else [row]
         hosts = [
-            host for part in parts for host in lists.expand(_text(part.get("nodes")), f"{where}, {kind} {short(name)}")
+            host
+            for part in parts
+            for host in lists.expand(host_text(part.get("nodes")), f"{where}, {kind} {short(name)}")
         ]
         if name:
             found.append((name, tuple(hosts), _size(row) if len(parts) == 1 else None))
@@ -105,5 +107,6 @@ def _is(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _text(value: Any) -> str:
+def host_text(value: Any) -> str:
+    """A host list that YAML gives as a text or as a list of texts."""
     return ",".join(str(item) for item in value) if isinstance(value, list) else str(value or "")

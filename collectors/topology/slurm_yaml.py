@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from collectors.topology.reading import Reading, short
 from collectors.topology.slurm_block import Block, block_sizes, block_topology
 from collectors.topology.slurm_lines import HostLists, aliases
-from collectors.topology.slurm_ring import KINDS, group_topology, groups_of
+from collectors.topology.slurm_ring import KINDS, group_topology, groups_of, host_text
 from collectors.topology.slurm_tree import Switch, tree_topology
 from collectors.topology.yaml_text import read_yaml
 from telemetry.errors import BadReply
@@ -81,8 +82,8 @@ def _part(
         switches = [
             Switch(
                 str(row["switch"]),
-                lists.expand(_text(row.get("children")), f"{where}, switch {row['switch']}"),
-                lists.expand(_text(row.get("nodes")), f"{where}, switch {row['switch']}"),
+                lists.expand(host_text(row.get("children")), f"{where}, switch {row['switch']}"),
+                lists.expand(host_text(row.get("nodes")), f"{where}, switch {row['switch']}"),
             )
             for row in _rows(body, "switches", "switch")
         ]
@@ -91,7 +92,7 @@ def _part(
         return group_topology(kind, groups_of(kind, body, where, lists), source, dict(real))
     sizes, wrong = _sizes(body, source)
     blocks = [
-        Block(str(row["block"]), lists.expand(_text(row.get("nodes")), f"{where}, block {row['block']}"))
+        Block(str(row["block"]), lists.expand(host_text(row.get("nodes")), f"{where}, block {row['block']}"))
         for row in _rows(body, "blocks", "block")
     ]
     topology, more = block_topology(blocks, sizes, source, real)
@@ -108,10 +109,6 @@ def _rows(body: Any, name: str, needs: str) -> list[dict[str, Any]]:
     return [row for row in rows if isinstance(row, dict) and row.get(needs)] if isinstance(rows, list) else []
 
 
-def _text(value: Any) -> str:
-    return ",".join(str(item) for item in value) if isinstance(value, list) else str(value or "")
-
-
 def _joined(parts: list[Topology], source: str, unknowns: tuple[str, ...]) -> Topology:
     """A tree and blocks of one file tell different things, so nothing of them can clash."""
     whole = Topology(source=source)
@@ -125,12 +122,4 @@ def _joined(parts: list[Topology], source: str, unknowns: tuple[str, ...]) -> To
             conflicts=whole.conflicts + part.conflicts,
             unknowns=whole.unknowns + part.unknowns,
         )
-    return Topology(
-        whole.leaf_of,
-        source=source,
-        paths=whole.paths,
-        domain_of=whole.domain_of,
-        aliases=whole.aliases,
-        conflicts=whole.conflicts,
-        unknowns=whole.unknowns + unknowns,
-    )
+    return replace(whole, unknowns=whole.unknowns + unknowns)
