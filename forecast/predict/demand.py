@@ -93,21 +93,20 @@ def _points(roster: Roster) -> dict[str, _Point]:
 
 
 def _forecast(name: str, at_s: float, kept: list[tuple[int, _Point]]) -> DemandForecast | Absence:
-    first, last = kept[0][0], kept[-1][0]
-    needed = LEAST_ERRORS + LEADS[0] + 1
+    last, needed = kept[-1][0], LEAST_ERRORS + LEADS[0] + 1
+    # A list that paused for long leaves a hole; only what lies within reach of the newest point is laid out.
+    kept = [(step, point) for step, point in kept if step > last - KEPT_POINTS]
     if len(kept) < needed:
         sentence = f"{len(kept)} points of ten minutes were listed; {needed} are needed."
         return Absence(Why.INSUFFICIENT_HISTORY, sentence, len(kept), needed)
-    # A list that paused for long leaves a hole; only what lies within reach of the newest point is laid out.
-    first = max(first, last - KEPT_POINTS + 1)
+    first = kept[0][0]
     table = np.full((3, last - first + 1), np.nan)
     for step, point in kept:
-        if step >= first:
-            table[:, step - first] = point.used, point.waiting, point.total
+        table[:, step - first] = point.used, point.waiting, point.total
     series = DemandSeries(first * GRID_S, GRID_S, *table)
     rows, models, leads = [], [], []
     for lead in LEADS:
-        if np.isfinite(table[0]).sum() < LEAST_ERRORS + lead + 1:
+        if len(kept) < LEAST_ERRORS + lead + 1:
             continue
         walk = walk_demand(series, lead)
         rows.append(walk.quantiles[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from forecast.predict.demand import GRID_S, DemandBook
+from forecast.predict.demand import GRID_S, KEPT_POINTS, DemandBook
 from forecast.predict.ends_types import DemandForecast
 from forecast.predict.types import Absence, Why
 from telemetry.roster import NodeGpus, Roster
@@ -55,3 +55,14 @@ def test_fewer_gpus_in_service_bound_the_forecast():
     assert isinstance(said, DemandForecast)
     assert said.used_count.max() <= 8
     assert said.free_count.min() >= 0
+
+
+def test_a_pause_longer_than_what_is_kept_begins_anew():
+    """Points that lie too far back to be laid out do not count; nothing crashes, and the reason says how many do."""
+    book = DemandBook()
+    for step in range(1, 200):
+        book.observe(listed(step, 4))
+    book.observe(listed(200 + KEPT_POINTS, 4))
+    said = book.forecast("", 1.0)
+    assert isinstance(said, Absence)
+    assert said.points_present == 1
