@@ -10,16 +10,18 @@ from forecast.predict.demand import WHOLE, DemandBook
 from forecast.predict.ends import EndsBook, Floats, kind_of, sample_remaining
 from forecast.predict.ends_types import DemandForecast, RemainingTime, StartTime
 from forecast.predict.queue_book import QueueBook
-from forecast.predict.queue_eta import DRAWS
+from forecast.predict.queue_eta import DRAWS, tasks_placed
 from forecast.predict.types import Absence
 from telemetry.ids import JobId
 from telemetry.roster import JobRecord, JobState, Roster
 
 LEAST_DRAWS = 20
 PLACEMENTS = 10_000
-"""Waiting jobs times replays of one list: more waiting jobs are replayed less often each."""
+"""Waiting jobs, each task of an array one, times replays of one list: more of them are replayed less often each."""
 MOST_ENDS = 2000
 """Running jobs of a list whose end is told."""
+SET_BACK_S = 900.0
+"""A list that is older than the newest one by more than this says that the clock was set back, not that it came late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,9 @@ class Outlooks:
         """Take newer lists in. Costs about two CPU seconds for 500 waiting and 1,000 running jobs: not for the event loop."""
         for roster in rosters:
             books = self._books.setdefault(roster.source, _Books())
+            if roster.at_s < books.seen_s - SET_BACK_S:
+                # What was learnt by a clock that ran ahead has wrong ages; without this, nothing would be learnt until then.
+                books = self._books[roster.source] = _Books()
             if roster.at_s <= books.seen_s:
                 continue
             books.seen_s = roster.at_s
@@ -78,7 +83,7 @@ class Outlooks:
 def _outlook(books: _Books, roster: Roster, now_s: float) -> Outlook:
     books.ends.observe(roster)
     books.demand.observe(roster)
-    draws = max(LEAST_DRAWS, min(DRAWS, PLACEMENTS // max(1, len(roster.waiting))))
+    draws = max(LEAST_DRAWS, min(DRAWS, PLACEMENTS // max(1, sum(tasks_placed(job) for job in roster.waiting))))
 
     known: dict[Hashable, Floats | None] = {}
 

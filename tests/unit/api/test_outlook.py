@@ -91,3 +91,12 @@ def test_a_list_counts_once_and_gone_sources_go():
     assert outlooks.latest()["slurm"] is first
     outlooks.update((), 300.0)
     assert outlooks.latest() == {}
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_learning():
+    """After one list from far ahead, later ones of the right time are taken in again."""
+    outlooks = Outlooks()
+    outlooks.update((Roster(1e9, "slurm", (running("a", 50.0),), NODES),), 1e9)
+    outlooks.update((Roster(1000.0, "slurm", (waiting("b", 60.0),), NODES),), 1000.0)
+    latest = outlooks.latest()["slurm"]
+    assert (latest.made_at_s, list(latest.starts)) == (1000.0, [JobId("slurm", "b")])
