@@ -43,11 +43,6 @@ class QueueBook:
         self._last_wait_s: dict[str, float] = {}
         self._listed_s = 0.0
 
-    @property
-    def judged_count(self) -> int:
-        """Starts that were scored."""
-        return len(self._errors)
-
     def answers(
         self, roster: Roster, at_s: float, draw: Draw, *, draws: int = DRAWS
     ) -> dict[JobId, StartTime | Absence]:

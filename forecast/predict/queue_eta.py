@@ -29,6 +29,8 @@ MOST_WAITING = 500
 """Waiting jobs of a pool that are placed; what waits behind them is not foreseen."""
 MOST_TASKS = 64
 """Tasks of one array that are placed."""
+MOST_PLACED = 2000
+"""Tasks of all waiting jobs of a pool that are placed in one replay."""
 LEAST_KNOWN_RATIO = 0.5
 """Share of the held GPUs whose job's end must be known."""
 HELD_REASONS = ("dependency", "jobhelduser", "jobheldadmin", "begintime", "schedulinggated", "reservation")
@@ -56,9 +58,17 @@ def pools_of(nodes: Iterable[NodeGpus]) -> list[Pool]:
         if not node.in_service or node.held or node.total <= 0:
             continue
         names = set(node.partitions)
-        same = [g for g in groups if (g[0] & names) or (not g[0] and not names)]
-        joined = (names.union(*(g[0] for g in same)), [node, *(n for g in same for n in g[1])])
-        groups = [g for g in groups if g not in same] + [joined]
+        same = [k for k, (taken, _) in enumerate(groups) if taken & names or not (taken or names)]
+        if not same:
+            groups.append((names, [node]))
+            continue
+        joined, members = groups[same[0]]
+        joined |= names
+        members.append(node)
+        for k in reversed(same[1:]):
+            taken, others = groups.pop(k)
+            joined |= taken
+            members += others
     pools = []
     for names, members in groups:
         free = sum(node.total if node.used is None else node.total - node.used for node in members)
@@ -69,6 +79,11 @@ def pools_of(nodes: Iterable[NodeGpus]) -> list[Pool]:
 def gpus_asked(job: JobRecord) -> int | None:
     """GPUs that a job needs to start; None when its scheduler does not tell."""
     return job.asked_gpu_count if job.asked_gpu_count is not None else job.gpu_count
+
+
+def tasks_placed(job: JobRecord) -> int:
+    """Tasks of a job that a replay places; 1 for what is no array."""
+    return max(1, min(job.task_count, MOST_TASKS))
 
 
 def queue_order(waiting: Iterable[JobRecord]) -> list[JobRecord]:
@@ -139,9 +154,10 @@ def _refusal(job: JobRecord, pool: Pool | None) -> Absence | None:
 def _replay(
     pool: Pool, running: list[JobRecord], waiting: list[JobRecord], at_s: float, draw: Draw, draws: int
 ) -> dict[JobId, StartTime | Absence]:
+    reached = int(np.searchsorted(np.cumsum([tasks_placed(job) for job in waiting]), MOST_PLACED, side="right"))
+    waiting, behind = waiting[: min(reached, MOST_WAITING)], waiting[min(reached, MOST_WAITING) :]
     answers: dict[JobId, StartTime | Absence] = {
-        job.job: Absence(Why.PARTIAL, f"It waits behind the first {MOST_WAITING} jobs of its queue.")
-        for job in waiting[MOST_WAITING:]
+        job.job: Absence(Why.PARTIAL, f"It waits behind the first {len(waiting)} jobs of its queue.") for job in behind
     }
     ends, known = [], 0
     for job in running:
@@ -151,21 +167,21 @@ def _replay(
             known += job.gpu_count or 0
             ends.append((job.gpu_count or 0, left_s))
     held = sum(job.gpu_count or 0 for job in running)
-    lasts = {job.job: draw(job, 0.0) for job in waiting[:MOST_WAITING]}
+    lasts = {job.job: draw(job, 0.0) for job in waiting}
     if known < LEAST_KNOWN_RATIO * held or any(value is None for value in lasts.values()):
         sentence = f"The ends of jobs with {known} of {held} held GPUs can be foreseen so far; history is too small."
-        return answers | {job.job: Absence(Why.INSUFFICIENT_HISTORY, sentence) for job in waiting[:MOST_WAITING]}
+        return answers | {job.job: Absence(Why.INSUFFICIENT_HISTORY, sentence) for job in waiting}
     starts = np.full((len(lasts), draws), np.inf)
     for k in range(draws):
         profile = FreeProfile(pool.free, [(float(left_s[k]), count) for count, left_s in ends], pool.total)
-        for row, job in enumerate(waiting[:MOST_WAITING]):
+        for row, job in enumerate(waiting):
             drawn = lasts[job.job]
             assert drawn is not None
             count = gpus_asked(job) or 0
             starts[row, k] = profile.place(count, float(drawn[k]))
-            for task in range(1, min(job.task_count, MOST_TASKS)):
+            for task in range(1, tasks_placed(job)):
                 profile.place(count, float(drawn[(k + task) % draws]))
-    for row, job in enumerate(waiting[:MOST_WAITING]):
+    for row, job in enumerate(waiting):
         low, middle, high = np.quantile(starts[row], (0.1, 0.5, 0.9), method="inverted_cdf")
         if not np.isfinite(middle):
             sentence = (

@@ -24,10 +24,6 @@ class FreeProfile:
         self._at_s: Floats = np.array([0.0, *(at_s for at_s, _ in ordered)])
         self._free: Floats = np.minimum(np.cumsum([float(free), *(count for _, count in ordered)]), float(total))
 
-    def free_at(self, at_s: float) -> float:
-        """GPUs free at a moment, jobs that were given a place counted."""
-        return float(self._free[int(np.searchsorted(self._at_s, at_s, side="right")) - 1])
-
     def place(self, count: int, lasts_s: float) -> float:
         """Take GPUs at the first moment from which on they stay free so long; that moment, inf when there is none."""
         short = np.flatnonzero(self._free < count)

@@ -7,7 +7,7 @@ import pytest
 
 from forecast.predict.ends_types import StartTime
 from forecast.predict.queue_book import LEAST_JUDGED, QueueBook
-from forecast.predict.queue_eta import pools_of, queue_order, start_times
+from forecast.predict.queue_eta import MOST_PLACED, MOST_TASKS, pools_of, queue_order, start_times
 from forecast.predict.queue_profile import FreeProfile
 from forecast.predict.types import Absence, Why
 from telemetry.ids import JobId
@@ -130,10 +130,11 @@ def test_profile_never_gives_more_than_there_is():
     """However jobs are placed, free GPUs stay between none and all."""
     rng = np.random.default_rng(0)
     profile = FreeProfile(3, [(float(rng.uniform(0, 100)), 1) for _ in range(5)], 8)
-    starts = [profile.place(int(rng.integers(1, 9)), float(rng.uniform(1, 50))) for _ in range(60)]
-    assert np.isfinite(starts).all()
-    for at_s in np.linspace(0, 5000, 997):
-        assert 0 <= profile.free_at(float(at_s)) <= 8
+    wanted = [(int(rng.integers(1, 9)), float(rng.uniform(1, 50))) for _ in range(60)]
+    taken = [(profile.place(count, lasts_s), lasts_s, count) for count, lasts_s in wanted]
+    assert np.isfinite([start_s for start_s, _, _ in taken]).all()
+    for at_s, _, _ in taken:  # use is highest where something starts
+        assert sum(count for start_s, lasts_s, count in taken if start_s <= at_s < start_s + lasts_s) <= 8
     assert profile.place(9, 1.0) == float("inf")
 
 
@@ -148,18 +149,44 @@ def replayed(draw, starts=LEAST_JUDGED + 10):
         answers = book.answers(Roster(at_s, "slurm", (holder, new), nodes), at_s, draw, draws=8)
         begun = running(f"w{k}", 8, at_s + 100.0, submit_s=at_s)
         book.answers(Roster(at_s + 101.0, "slurm", (begun,), nodes), at_s + 101.0, draw, draws=8)
-    return book, next(iter(answers.values())), at_s
+    return next(iter(answers.values())), at_s
 
 
 def test_a_bad_replay_gives_way():
     """A replay that errs by hours is replaced by the last wait, and says so; a right one is kept."""
-    book, answer, at_s = replayed(ends_in(50000.0))
+    answer, at_s = replayed(ends_in(50000.0))
     assert isinstance(answer, StartTime)
     assert answer.model == "persistence"
     assert answer.start_s == pytest.approx(at_s + 100.0, abs=1.0)
     assert "waits as the last one" in answer.reason
-    assert book.judged_count >= LEAST_JUDGED
-    _, kept, at_s = replayed(ends_in(100.0))
+    # Of thirty jobs the first had no wait before it, and the last has not started.
+    assert "over 28 starts" in answer.reason
+    kept, at_s = replayed(ends_in(100.0))
     assert kept.model == "replay"
     assert kept.start_s == at_s + 100.0
     assert "lay inside" in kept.reason
+
+
+def test_arrays_count_by_their_tasks():
+    """No more tasks are placed than one replay can hold; the jobs behind them are told so."""
+    arrays = tuple(waiting(f"w{k:03}", 8, 500.0 + k, task_count=1000) for k in range(40))
+    roster = Roster(NOW, "slurm", (running("a", 8), *arrays), cluster(8, 8))
+    answers = list(start_times(roster, NOW, ends_in(300.0), draws=8).values())
+    reached = MOST_PLACED // MOST_TASKS
+    assert [isinstance(one, StartTime) for one in sorted(answers, key=lambda one: isinstance(one, Absence))] == [
+        k < reached for k in range(40)
+    ]
+    assert {one.reason for one in answers if isinstance(one, Absence)} == {
+        f"It waits behind the first {reached} jobs of its queue."
+    }
+
+
+def test_partitions_that_share_nodes_are_one_pool():
+    """A node of two partitions joins what stood apart before it; nodes of no partition stay by themselves."""
+    named = [("a",), ("b",), (), ("c",), ("a", "b"), ("b",), ()]
+    pools = pools_of(NodeGpus(f"n{k}", 8, 2, partitions=names) for k, names in enumerate(named))
+    assert sorted((tuple(sorted(pool.partitions)), pool.total, pool.free) for pool in pools) == [
+        ((), 16, 12),
+        (("a", "b"), 32, 24),
+        (("c",), 8, 6),
+    ]
