@@ -80,8 +80,11 @@ class JobRecord:
 
     @property
     def end_limit_s(self) -> float | None:
-        """When it will be over at the latest, Unix seconds; None when it waits, has no limit, or either is unknown."""
-        if self.start_s is None or self.time_limit_s is None or self.time_limit_s == float("inf"):
+        """When it will be over at the latest, Unix seconds; None when it waits, has no limit, or either is unknown.
+
+        A limit of 0 is how schedulers are asked for none.
+        """
+        if self.start_s is None or self.time_limit_s is None or not 0 < self.time_limit_s < float("inf"):
             return None
         return self.start_s + self.time_limit_s
 

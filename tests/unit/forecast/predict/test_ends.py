@@ -127,3 +127,13 @@ def test_samples_follow_the_distribution():
     assert np.median(drawn) == pytest.approx(3600, rel=0.15)
     assert np.array_equal(drawn, sample_remaining(bell_at(3600.0, 0.5), 0.0, 400, 1))
     assert (sample_remaining(bell_at(60.0, 0.2), 1e6, 50, 2) > 0).all()
+
+
+@pytest.mark.parametrize("limit_s", [0.0, -60.0, float("nan")])
+def test_a_limit_that_is_none_ends_nothing(limit_s):
+    """A limit of 0 is how schedulers are asked for none: such a job is foreseen as one without a limit."""
+    book, at_s = watched(30)
+    said = book.remaining(job(99, at_s - 1800.0, time_limit_s=limit_s), at_s)
+    assert isinstance(said, RemainingTime)
+    assert said.limit_s is None
+    assert said.point_s > 60.0
