@@ -45,7 +45,8 @@ COUNTERS: tuple[str, ...] = (
 )
 WITNESSES: tuple[str, ...] = ("port_rx_packets_total",)
 """Read only for entities that one of the counters above moved on: what an error count is a share of."""
-CODES: tuple[str, ...] = ("gpu_xid_last_code", "gpu_xid_window_count", "gpu_clock_event_reasons_bits")
+XID = "gpu_xid_last_code"
+CODES: tuple[str, ...] = (XID, "gpu_xid_window_count", "gpu_clock_event_reasons_bits")
 FLAGS: tuple[str, ...] = (
     "gpu_row_remap_failure_flag",
     "gpu_row_remap_pending_flag",
@@ -77,6 +78,7 @@ class HealthFrame:
         series: metric -> series of good readings, at least one each. Counters, codes and flags only where something moved or stands wrong.
         read_on: metric -> places (hosts, switches, jobs, communicators) that gave a good reading of it at all.
         read_count: metric -> how many entities did.
+        xid_read: cards that gave a good reading of their XID, 0 or not.
     """
 
     data_at_s: float = 0.0
@@ -84,6 +86,7 @@ class HealthFrame:
     series: Mapping[str, tuple[Series, ...]] = field(default_factory=dict)
     read_on: Mapping[str, frozenset[str]] = field(default_factory=dict)
     read_count: Mapping[str, int] = field(default_factory=dict)
+    xid_read: frozenset[str] = frozenset()
 
 
 def health_frame(
@@ -102,6 +105,7 @@ def health_frame(
     counts: dict[str, int] = {}
     newest_s = 0.0
     moved: set[str] = set()
+    xid_read: set[str] = set()
     for metric in metrics:
         telling = _telling(metric)
         chosen: list[Series] = []
@@ -114,6 +118,8 @@ def health_frame(
             count += 1
             places.add(place_of(metric, one.key.entity))
             newest_s = max(newest_s, float(one.at_s[-1]))
+            if metric == XID:
+                xid_read.add(one.key.entity)
             clean = one if good.all() else _only(one, good)
             if telling(clean):
                 chosen.append(_newest(clean) if metric in GAUGES else clean)
@@ -124,7 +130,7 @@ def health_frame(
     for metric in WITNESSES:
         keys = [key for key in reader.keys((metric,)) if key.entity in moved]
         kept[metric] = tuple(one for one in reader.read(keys, now_s, window_s) if one.at_s.size)
-    return HealthFrame(newest_s, window_s, kept, read_on, counts)
+    return HealthFrame(newest_s, window_s, kept, read_on, counts, frozenset(xid_read))
 
 
 def place_of(metric: str, entity: str) -> str:

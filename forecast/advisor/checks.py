@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -39,14 +40,7 @@ def yield_checks(rule: Rule) -> Iterator[tuple[str, Check]]:
         check_untrusted_moves_nothing,
         check_absences_are_no_crash,
     ):
-        yield check.__name__.removeprefix("check_"), _bound(check, rule)
-
-
-def _bound(check: Callable[[Rule], None], rule: Rule) -> Check:
-    def run() -> None:
-        check(rule)
-
-    return run
+        yield check.__name__.removeprefix("check_"), partial(check, rule)
 
 
 def sample_collision(*, second_period_s: float = 4.0, lag_s: float = 0.0) -> tuple[ClusterSnapshot, Forecasts]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,14 +51,7 @@ def yield_checks(sign: Sign) -> Iterator[tuple[str, Check]]:
         check_strangers_are_no_crash,
         check_input_untouched,
     ):
-        yield check.__name__.removeprefix("check_"), _bound(check, sign)
-
-
-def _bound(check: Callable[[Sign], None], sign: Sign) -> Check:
-    def run() -> None:
-        check(sign)
-
-    return run
+        yield check.__name__.removeprefix("check_"), partial(check, sign)
 
 
 def series_of(metric: str, entity: str, values: NDArray[np.float64], step_s: float = 5.0) -> Series:
@@ -81,7 +75,7 @@ def well(seed: int = 0, *, points: int = 120) -> Evidence:
         level = np.broadcast_to(_LEVEL[metric] * noise, (len(entities), points))
         series[metric] = tuple(series_of(metric, one, level[i].copy()) for i, one in enumerate(entities))
     counts = {metric: len(_entities(metric)) for metric in HEALTH_METRICS}
-    frame = HealthFrame(NOW_S, 600.0, series, read_on, counts)
+    frame = HealthFrame(NOW_S, 600.0, series, read_on, counts, frozenset(map(str, _GPUS)))
     return Evidence(frame, (_job(random, points),), {"dp:1": CommunicatorPeers(8, _JOB, ("n0", "n1"))})
 
 

@@ -10,6 +10,7 @@ from features.store.base import Series
 from features.transforms.counters import growth
 
 HOUR_S = 3600.0
+MOST_GROWTH = 2.0**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class Move:
 
 
 def move_of(series: Series) -> Move | None:
-    """Growth of one counter; None where it did not grow."""
+    """Growth of one counter; None where it did not grow, or by more than any counter of 64 bits can."""
     grown = growth(series)
-    if grown.total.shape[0] < 2 or grown.total[-1] <= 0:
+    if grown.total.shape[0] < 2 or not 0 < grown.total[-1] <= MOST_GROWTH:
         return None
     steps = np.flatnonzero(np.diff(grown.total) > 0) + 1
     at_s = grown.at_s

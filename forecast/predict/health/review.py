@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from features.frame import JobFrame
+from features.transforms.health import XID
 from forecast.predict.health.registry import BUILTIN
 from forecast.predict.health.scores import scores_of
 from forecast.predict.health.types import (
@@ -25,7 +26,6 @@ MOST_FINDINGS = 2000
 MOST_PERIODS = 128
 MOST_UNJUDGED = 200
 _ORDER = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
-_XID = "gpu_xid_last_code"
 
 
 def review(
@@ -79,15 +79,14 @@ def _with_periods(evidence: Evidence, periods: Mapping[JobId, float]) -> HealthM
 def _remembered(found: dict[tuple[str, str, str, str], HealthFinding], evidence: Evidence) -> list[HealthFinding]:
     """What was known before keeps its beginning; what lasts until a reset is kept without fresh samples."""
     now_s = _now_s(evidence)
-    standing = {one.key.entity: float(one.value[-1]) for one in evidence.series(_XID)}
-    read = {place for places in evidence.frame.read_on.values() for place in places}
+    standing = {one.key.entity: float(one.value[-1]) for one in evidence.series(XID)}
     for old in evidence.memory.findings:
         new = found.get(old.key)
         if new is not None:
             found[old.key] = replace(new, since_s=min(old.since_s, new.since_s))
             continue
-        # A code that went back to 0 says that the driver was loaded anew.
-        reset = old.kind == "xid" and old.node in read and standing.get(old.entity, 0.0) == 0.0
+        # A code that went back to 0 says that the driver was loaded anew; of a card that is not read it says nothing.
+        reset = old.kind == "xid" and old.entity in evidence.frame.xid_read and standing.get(old.entity, 0.0) == 0.0
         if old.lasts and not reset and now_s - old.since_s <= KEEP_S:
             found[old.key] = old
     return list(found.values())

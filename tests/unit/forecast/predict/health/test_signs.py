@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from features.transforms.health import COUNTERS
 from forecast.predict.health.checks import NOW_S, series_of, sick, well, with_series
 from forecast.predict.health.registry import BUILTIN
 from forecast.predict.health.review import review
@@ -54,6 +55,22 @@ def test_what_lasts_is_remembered_until_the_driver_is_loaded_anew() -> None:
     again = review(stands)
     assert [(one.detail, one.since_s) for one in again.findings] == [("79", first.findings[0].since_s)]
     assert review(replace(well(), memory=again.memory)).findings == ()
+
+
+def test_a_card_that_is_not_read_any_more_was_not_reset() -> None:
+    """A card off the bus leaves the page while its neighbours and its host's ports are still read: it stays told."""
+    memory = review(_with_xids(79.0 * STEP)).memory
+    evidence = well()
+    frame = replace(evidence.frame, xid_read=evidence.frame.xid_read - {GPU})
+    assert [one.detail for one in review(replace(evidence, frame=frame, memory=memory)).findings] == ["79"]
+
+
+def test_a_count_beyond_64_bits_is_no_finding() -> None:
+    """An exporter that shows 1e308 makes no figure that is not finite, and no sign fails."""
+    for metric in COUNTERS:
+        wild = np.where(STEP > 0, 1e308, 1.0)
+        report = review(with_series(well(), *(series_of(metric, one, wild) for one in (GPU, "n0:mlx5_0:1"))))
+        assert (report.findings, report.failed) == ((), {}), metric
 
 
 def test_ecc_counters_that_stand_high_are_no_finding() -> None:
