@@ -55,8 +55,8 @@ def _fixed(**values: Any) -> Callable[[Match], dict[str, Any]]:
 
 
 def _phrase(pattern: str, read: Callable[[Match], dict[str, Any]]) -> Phrase:
-    # A number is read whole: never the 5 of 0.5.
-    return Phrase(re.compile(pattern.replace(r"\b(\d", r"(?<![\w.])(\d")), read)
+    # A number is read whole: never the 5 of 0.5, nor the last groups of one with more digits than any rule takes.
+    return Phrase(re.compile(pattern.replace(r"\b(\d", r"(?<![\w.])(?<!\d,)(\d")), read)
 
 
 def _parallel(words: str, name: str) -> list[Phrase]:

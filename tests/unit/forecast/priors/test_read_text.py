@@ -104,3 +104,10 @@ def test_everything_assumed_is_told() -> None:
     assert all(item.why for item in plan.assumptions)
     full = complete(read_text(SENTENCE + " bf16 with recompute flash attention micro-batch 1").intent)
     assert not {"sequence_length", "precision", "optimizer", "zero_stage", "recompute", "micro_batch"} & {a.name for a in full.assumptions}  # fmt: skip
+
+
+def test_a_number_with_too_many_digits_is_not_cut():
+    """What no rule can take whole is left unread; its last groups are no number of their own."""
+    reading = read_text("a 10 B model on 999,999,999 H100")
+    assert reading.intent.gpu_count is None
+    assert "999,999,999" in reading.unread
