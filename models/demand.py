@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from models.base import LEVELS
 from models.demand_moves import CANDIDATES, candidate_moves
+from models.quantiles import fill_forward
 
 Floats = NDArray[np.float64]
 TRIED: tuple[str, ...] = ("day_level", "days_level", "fit")
@@ -106,12 +107,8 @@ def walk_demand(series: DemandSeries, lead: int) -> DemandWalk:
 
 def _filled(values: Floats) -> Floats:
     """Each gap takes the value before it; one at the start the first known; zeros when nothing is known."""
-    known = np.isfinite(values)
-    if not known.any():
-        return np.zeros_like(values)
-    index = np.maximum.accumulate(np.where(known, np.arange(values.size), -1))
-    result: Floats = values[np.where(index < 0, int(np.argmax(known)), index)]
-    return result
+    filled: Floats = np.nan_to_num(fill_forward(values[None])[0])
+    return filled
 
 
 def _choose(candidates: Floats, truth: Floats, lead: int, per_day: int) -> tuple[Floats, NDArray[np.int64]]:

@@ -48,7 +48,6 @@ class Replay:
         simple_s: (3, n) starts by the simple rules.
         actual_s: (n,) start of the next occurrence; NaN for the newest.
         found: what the rules said.
-        chosen_length: (n,) which statistic of lengths spoke.
         stretch: (n,) by how much the starts' intervals were widened for having been too narrow before, or narrowed.
     """
 
@@ -58,7 +57,6 @@ class Replay:
     simple_s: Floats
     actual_s: Floats
     found: Rules
-    chosen_length: NDArray[np.intp]
     stretch: Floats
 
 
@@ -84,7 +82,7 @@ def replay(past: Occurrences, resolution_s: float = 0.0) -> Replay:
             length_s[k] = usual_s * (1.0 + quantiles(share, weight))
     stretch = _stretched(start_s, actual_s)
     _stretched(length_s, next_length_s)
-    return Replay(rule, start_s, length_s, foreseen_s[SIMPLE], actual_s, found, length_rule, stretch)
+    return Replay(rule, start_s, length_s, foreseen_s[SIMPLE], actual_s, found, stretch)
 
 
 def replay_of(past: Occurrences, resolution_s: float) -> Replay:

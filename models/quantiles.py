@@ -65,14 +65,6 @@ def lead_blocks(n_series: int, n_points: int, horizon: int) -> list[tuple[int, i
     return [(first, min(first + size, horizon + 1)) for first in range(1, horizon + 1, size)]
 
 
-def ahead(values: Floats, first: int, stop: int) -> Floats:
-    """(n, stop - first, t): each row of (n, t) as it was ``first``, ``first + 1``, ... points later; NaN past its end."""
-    n, t = values.shape
-    padded = np.concatenate([values, np.full((n, stop), np.nan)], axis=1)
-    shifted: Floats = np.lib.stride_tricks.sliding_window_view(padded, t, axis=1)[:, first:stop]
-    return shifted
-
-
 def ahead_at(values: Floats, leads: NDArray[np.intp]) -> Floats:
     """(n, n_leads, t): each row of (n, t) as it was at each of the leads later; NaN past its end."""
     n, t = values.shape

@@ -16,7 +16,7 @@ from models.metrics import (
     quantile_loss,
 )
 from models.quantiles import (
-    ahead,
+    ahead_at,
     fill_forward,
     keep_laws,
     last_observed,
@@ -103,9 +103,9 @@ def test_bootstrap_interval_holds_the_value_and_widens_with_blocks() -> None:
 def test_rows_seen_later_are_the_rows_shifted() -> None:
     """Each lead shows the row that many points on, and nothing past its end."""
     values = np.arange(10.0)[None] + np.array([[0.0], [100.0]])
-    later = ahead(values, 2, 5)
+    later = ahead_at(values, np.array([2, 3, 7]))
     assert later.shape == (2, 3, 10)
-    for place, lead in enumerate((2, 3, 4)):
+    for place, lead in enumerate((2, 3, 7)):
         np.testing.assert_array_equal(later[:, place, :-lead], values[:, lead:])
         assert np.isnan(later[:, place, -lead:]).all()
 
