@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 
 from collectors.hostlists import expand_hosts
-from collectors.slurm.records import Notes, SlurmJob, SlurmNode
+from collectors.slurm.notes import Notes
+from collectors.slurm.records import SlurmJob, SlurmNode
 from telemetry.errors import BadReply, SchemaError
 
 INFINITE = float("inf")

@@ -11,8 +11,9 @@ from datetime import UTC, datetime, tzinfo
 
 from collectors.aside import call_aside
 from collectors.slurm.answers import errors_of, load_reply, read_jobs
+from collectors.slurm.notes import Notes
 from collectors.slurm.reading import Reading, ReadingFailed
-from collectors.slurm.records import Notes, SlurmJob
+from collectors.slurm.records import SlurmJob
 from collectors.slurm.text import read_scontrol_jobs, read_scontrol_nodes
 from telemetry.errors import BadReply
 from telemetry.samples import Problem

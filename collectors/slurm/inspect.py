@@ -8,8 +8,9 @@ from collectors.inspection import Inspection, count_text, rows_of
 from collectors.node_counts import NodeCounts, count_findings
 from collectors.roster_text import roster_facts, roster_summary
 from collectors.slurm.answers import errors_of, is_slurm, read_jobs, read_nodes, warnings_of
+from collectors.slurm.notes import Notes
 from collectors.slurm.reading import Reading
-from collectors.slurm.records import Notes, claims_of, job_record, node_gpus
+from collectors.slurm.records import claims_of, job_record, node_gpus
 from collectors.slurm.text import read_scontrol_jobs, read_scontrol_nodes, read_sinfo, read_squeue
 from telemetry.errors import SchemaError
 from telemetry.roster import Claim, Roster

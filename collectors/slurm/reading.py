@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from collectors.slurm.records import Notes, SlurmJob, SlurmNode
+from collectors.slurm.notes import Notes
+from collectors.slurm.records import SlurmJob, SlurmNode
 from telemetry.samples import Problem
 
 

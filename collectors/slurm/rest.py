@@ -10,8 +10,8 @@ import aiohttp
 from collectors.address import shown_address
 from collectors.aside import call_aside
 from collectors.slurm.answers import errors_of, load_reply, read_jobs, read_nodes, warnings_of
+from collectors.slurm.notes import Notes
 from collectors.slurm.reading import Reading, ReadingFailed
-from collectors.slurm.records import Notes
 from telemetry.errors import BadReply
 from telemetry.samples import Problem
 

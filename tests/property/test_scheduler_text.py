@@ -18,7 +18,8 @@ from collectors.kubernetes.owners import job_records, nodes_gpus
 from collectors.slurm.answers import read_jobs, read_nodes
 from collectors.slurm.gres import count_gpus, count_tres_gpus, parse_gres, parse_tres
 from collectors.slurm.inspect import read_slurm
-from collectors.slurm.records import Notes, claims_of, job_record, node_gpus
+from collectors.slurm.notes import Notes
+from collectors.slurm.records import claims_of, job_record, node_gpus
 from collectors.slurm.text import (
     read_duration,
     read_scontrol_jobs,

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from collectors.slurm.answers import errors_of, is_slurm, load_reply, read_jobs, read_nodes
-from collectors.slurm.records import Notes, claims_of, job_record, node_gpus
+from collectors.slurm.notes import Notes
+from collectors.slurm.records import claims_of, job_record, node_gpus
 from telemetry.errors import BadReply
 from telemetry.roster import JobState
 

@@ -6,9 +6,10 @@ import pytest
 
 from collectors import hostlists
 from collectors.hostlists import MAX_HOSTS, expand_hosts
-from collectors.slurm import records
+from collectors.slurm import notes as slurm_notes
 from collectors.slurm.gres import MAX_DEVICES, parse_gres
-from collectors.slurm.records import MOST_DEVICES, MOST_NAMES, Notes, SlurmJob, claims_of, job_record
+from collectors.slurm.notes import MOST_DEVICES, MOST_NAMES, Notes
+from collectors.slurm.records import SlurmJob, claims_of, job_record
 from collectors.slurm.text import read_scontrol_jobs
 from telemetry.errors import SchemaError
 
@@ -20,7 +21,7 @@ def _job(number: int, nodes: str, **more: object) -> SlurmJob:
 def test_a_host_list_is_made_into_names_once_a_reading(monkeypatch):
     """A thousand jobs on the same hosts expand their list once."""
     made = []
-    monkeypatch.setattr(records, "expand_hosts", lambda text: made.append(text) or expand_hosts(text))
+    monkeypatch.setattr(slurm_notes, "expand_hosts", lambda text: made.append(text) or expand_hosts(text))
     notes = Notes()
     for number in range(1000):
         job_record(_job(number, "n[1-50]", per_node="gpu:1"), notes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from collectors.hostlists import expand_hosts
-from collectors.slurm.records import Notes, job_record, node_gpus
+from collectors.slurm.notes import Notes
+from collectors.slurm.records import job_record, node_gpus
 from collectors.slurm.text import read_sinfo, read_squeue
 from telemetry.roster import Roster, count_types
 

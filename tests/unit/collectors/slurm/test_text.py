@@ -6,7 +6,8 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from collectors.slurm.records import Notes, claims_of, job_record, node_gpus
+from collectors.slurm.notes import Notes
+from collectors.slurm.records import claims_of, job_record, node_gpus
 from collectors.slurm.states import job_state, node_condition
 from collectors.slurm.text import (
     read_duration,
