@@ -61,6 +61,16 @@ def remove(file: Path) -> None:
     seal_of(file).unlink(missing_ok=True)
 
 
+def broken_seal(file: Path) -> str:
+    """What the digest that was written with a file says against it; empty where there is none or it fits.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    known = sealed_digest(file)
+    return "its bytes are not those that were written (SHA-256 differs)" if known and known != digest_of(file) else ""
+
+
 def damage(file: Path) -> str:
     """What is wrong with a file's bytes; empty when they are those that were written.
 
@@ -70,9 +80,9 @@ def damage(file: Path) -> str:
         OSError: it cannot be opened; that is no damage of the file.
         duckdb.Error: nothing can be read at all, for want of threads for example; likewise.
     """
-    known, found = sealed_digest(file), digest_of(file)
-    if known:
-        return "" if known == found else "its bytes are not those that were written (SHA-256 differs)"
+    if sealed_digest(file):
+        return broken_seal(file)
+    digest_of(file)  # a disk that cannot read all of it raises OSError here
     with duckdb.connect() as connection:
         try:
             connection.execute(_WHOLE, [str(file)]).fetchall()

@@ -32,8 +32,8 @@ class Verdict:
 def verify_cold(connection: duckdb.DuckDBPyConnection, cold: ColdFiles) -> Verdict:
     """Read every cold file to its end.
 
-    Each must have the bytes of its digest, where it has one, open, hold as many rows as its footer says and only times of its day, and no two files of a day and
-    metric may hold a sample of one series at one moment.
+    Each must have the bytes of its digest, where it has one, open, hold as many rows as its footer says and only times
+    of its day, and no two files of a day and metric may hold a sample of one series at one moment.
     """
     problems: list[str] = []
     count = samples = sealed = 0
@@ -65,9 +65,8 @@ def verify_cold(connection: duckdb.DuckDBPyConnection, cold: ColdFiles) -> Verdi
 def _read(connection: duckdb.DuckDBPyConnection, file: Path, day: str) -> tuple[int, str]:
     """Rows of a file, and what is wrong with it."""
     try:
-        known = seal.sealed_digest(file)
-        if known and seal.digest_of(file) != known:
-            return 0, "its bytes are not those that were written (SHA-256 differs)"
+        if broken := seal.broken_seal(file):
+            return 0, broken
         start_s = day_number(day) * DAY_S
         (told,) = one(connection, "select num_rows from parquet_file_metadata(?)", [str(file)])
         found = one(connection, _WHOLE, [start_s, start_s + DAY_S, str(file)])
