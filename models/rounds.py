@@ -5,8 +5,8 @@ said then is a past forecast now, so that a round asks them once, at its own cut
 
 A remembered answer is found by the content that led to it: the newest columns before its cutoff stand for all of the
 history. Candidates, rows, bounds, step or newest values that changed give another digest; a change further back does
-not. Columns that are all alike tell no history from another (every idle job has them, for as long as it idles): what is
-said after those is not remembered.
+not. Columns that are all alike tell no history from another (every idle job has them, for as long as it idles): those
+are told apart by the newest columns that moved and by how long ago that was. Where none did there is no other history.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ MOST_BYTES = 128 * 2**20
 """Answers kept over all jobs, oldest use first out: some 300 jobs of 20 rows; the others are tried anew each round."""
 COLUMNS_ALIKE = 64
 """Newest columns before a cutoff that must be the same for an answer to count as one to the same question."""
-STOOD_STILL = 0
-"""Digest of columns that are all alike."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 Answer = NDArray[np.float32]
@@ -96,16 +94,16 @@ class Question:
         self._digest = column_digests(context.values, COLUMNS_ALIKE).tolist()
 
     def at(self, column: int) -> Key | None:
-        """The key of an answer whose cutoff is before this column; None where too little lies before it, or stands still."""
+        """The key of an answer whose cutoff is before this column; None where too little lies before it."""
         place = column - COLUMNS_ALIKE
-        digest = self._digest[place] if 0 <= place < len(self._digest) else STOOD_STILL
-        return None if digest == STOOD_STILL else (self._who, digest)
+        return (self._who, self._digest[place]) if 0 <= place < len(self._digest) else None
 
 
 def column_digests(values: Floats, width: int) -> NDArray[np.uint64]:
     """(t - width + 1,) a number for every ``width`` consecutive columns of (n, t), equal where all values are.
 
-    ``STOOD_STILL`` where the columns are all alike.
+    Columns that are all alike are numbered by the newest earlier ones that are not, if there are any, and by how far they
+    are from those.
     """
     n, t = values.shape
     if t < width or not n:
@@ -121,5 +119,7 @@ def column_digests(values: Floats, width: int) -> NDArray[np.uint64]:
     powers = np.cumprod(np.full(width, _MULTIPLIER | np.uint64(1)))
     windows = np.lib.stride_tricks.sliding_window_view(column, width)
     result: NDArray[np.uint64] = (windows * powers).sum(axis=1, dtype=np.uint64)
-    result[(windows == windows[:, :1]).all(axis=1)] = STOOD_STILL
-    return result
+    place = np.arange(result.size)
+    moved = np.maximum.accumulate(np.where((windows == windows[:, :1]).all(axis=1), -1, place))
+    since_moved = result[moved] + (place - moved).astype(np.uint64) * _MULTIPLIER
+    return np.where(moved < 0, result, since_moved)

@@ -107,6 +107,9 @@ def test_idle_jobs_are_not_taken_for_one_another(idle: float) -> None:
     rounds.keep(rounds.question([], context_of(first), HORIZON), 290, np.zeros((1, 4, 3, len(LEVELS))))
     assert rounds.known_columns(rounds.question([], context_of(second), HORIZON)) == []
     assert looks(context_of(first)) is not looks(context_of(second))
+    assert rounds.known_columns(rounds.question([], context_of(first[:, 10:]), HORIZON)) == [280]
+    assert rounds.known_columns(rounds.question([], context_of(first[:, 200:]), HORIZON)) == []
+    assert looks(context_of(first[:, 200:])) is looks(context_of(second[:, 200:]))
 
 
 def test_memory_is_bounded_and_drops_the_least_used() -> None:
