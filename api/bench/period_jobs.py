@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from api.bench.random_jobs import Kind, Pauses
 from features.frame import Context
 from forecast.predict.types import PhaseName
 from forecast.simulator.activity import ENGINE, NVLINK, PCIE_RX, POWER, SM, TENSOR, levels
@@ -18,6 +19,7 @@ from forecast.simulator.workload import JobSpec, SimJob
 
 Floats = NDArray[np.float64]
 
+KIND = Kind((0.08, 0.6), (0.02, 0.2), 2, Pauses(0.4, (8, 60), (0.5, 4.0)), Pauses(0.15, (20, 80), (1.0, 5.0)))
 POWER_MEAN_S = 1.0
 """A card's power is itself a mean over about a second."""
 FABRIC = len((SM, TENSOR, ENGINE, PCIE_RX, NVLINK, POWER))
@@ -86,32 +88,6 @@ class Line:
         """Median length of the plain iterations that ended in the span."""
         inside = (self.plain_s > from_s) & (self.plain_s <= to_s)
         return float(np.median(self.length_s[inside])) if inside.any() else float("nan")
-
-
-def random_spec(random: np.random.Generator, period_s: float, *, pauses: bool = True) -> JobSpec:
-    """A job of about this period: any share of network, steady or uneven, with or without checkpoints.
-
-    Without ``pauses`` it never saves and never evaluates: both come every so many iterations, which is a rhythm too.
-    """
-    network = random.uniform(0.08, 0.6)
-    load = random.choice([0.0, 0.0, random.uniform(0.02, 0.2)])
-    saves = random.random() < 0.4 * pauses
-    tests = random.random() < 0.15 * pauses
-    return JobSpec(
-        name="1",
-        namespace="bench",
-        nodes=("node-0",),
-        load_s=load * period_s,
-        compute_s=(1.0 - load - network) * period_s,
-        communicate_s=network * period_s,
-        rate_bytes_per_s=random.uniform(2e9, 4e10),
-        jitter_ratio=float(random.choice([0.002, 0.01, 0.03])),
-        checkpoint_every=int(random.integers(8, 60)) if saves else 0,
-        checkpoint_s=random.uniform(0.5, 4.0) * period_s if saves else 0.0,
-        evaluate_every=int(random.integers(20, 80)) if tests else 0,
-        evaluate_s=random.uniform(1.0, 5.0) * period_s if tests else 0.0,
-        intensity_ratio=random.uniform(0.35, 1.0),
-    )
 
 
 def line_of(spec: JobSpec, random: np.random.Generator, span_s: float) -> Line:

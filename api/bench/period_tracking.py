@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from api.bench.period_jobs import Line, Sampling, line_of, random_spec, seen
+from api.bench.period_jobs import KIND, Line, Sampling, line_of, seen
 from api.bench.period_rivals import Estimator
+from api.bench.random_jobs import random_spec
 from features.frame import Context
 
 NEAR_RATIO = 0.02
@@ -37,7 +38,7 @@ def follow(estimator: Estimator, seed: int, number: int) -> Followed:
     step_s = float(random.choice([0.1, 0.5, 1.0, 5.0]))
     old_s = step_s * random.uniform(8.0, 24.0)
     factor = float(random.choice([random.uniform(0.55, 0.9), random.uniform(1.12, 1.9)]))
-    spec = replace(random_spec(random, old_s, pauses=False), jitter_ratio=0.01)
+    spec = replace(random_spec(random, old_s, KIND, pauses=False), jitter_ratio=0.01)
     new = replace(spec, load_s=spec.load_s * factor, compute_s=spec.compute_s * factor)
     new = replace(new, communicate_s=spec.communicate_s * factor)
     window_s = POINTS * step_s

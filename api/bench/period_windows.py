@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from api.bench.period_jobs import Sampling, line_of, random_spec, seen
+from api.bench.period_jobs import KIND, Sampling, line_of, seen
+from api.bench.random_jobs import random_spec
 from features.frame import Context
 
 Floats = NDArray[np.float64]
@@ -97,7 +98,7 @@ def _job_window(random: np.random.Generator, step_s: float, points: int, samples
     period_s = samples * step_s
     lead_s = random.uniform(1.0, 3.0) * period_s + 2.0
     span_s = step_s * (points + 1)
-    line = line_of(random_spec(random, period_s, pauses=samples >= 4.0), random, lead_s + span_s + 2 * period_s)
+    line = line_of(random_spec(random, period_s, KIND, pauses=samples >= 4.0), random, lead_s + span_s + 2 * period_s)
     return seen(line, how, lead_s, random), line.period_s(lead_s, lead_s + span_s)
 
 

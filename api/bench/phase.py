@@ -49,7 +49,7 @@ def run(
     Args:
         data: folder laid out as the recorded data; None for simulated jobs alone.
         progress: told what is being done.
-        quick: a tenth of the simulated jobs, recorded telemetry left out.
+        quick: two simulated jobs, recorded telemetry left out.
         seed: of the simulated jobs.
     """
     say = progress or (lambda _: None)

@@ -50,16 +50,14 @@ def after_each(name: str, tasks: tuple[str, ...], events: Occurrences) -> Iterab
     for k in range(LEAST, events.size):
         past = Occurrences(events.start_s[:k], events.end_s[:k], events.step[:k])
         found = foresee(past, float(past.end_s[-1]))
-        silent = isinstance(found, Unforeseen)
-        nothing = np.full(3, np.nan)
-        start_s, length_s = nothing, nothing
+        start_s, length_s = np.full(3, np.nan), np.full(3, np.nan)
         if not isinstance(found, Unforeseen):
             start_s = np.array([found.start_low_s, found.start_s, found.start_high_s])
             length_s = np.array([found.length_low_s, found.length_s, found.length_high_s])
         rival_start_s, rival_length_s = rivals(past)
         yield Statement(
             name,
-            (*tasks, *(f"{task}-silent" for task in tasks if silent)),
+            tasks,
             start_s,
             length_s,
             rival_start_s,
@@ -83,7 +81,7 @@ def rows(statements: list[Statement]) -> list[Row]:
     for one in statements:
         for task in one.tasks:
             tasks.setdefault(task, []).append(one)
-    return [row for task, mine in tasks.items() if not task.endswith("-silent") for row in _task(task, mine)]
+    return [row for task, mine in tasks.items() for row in _task(task, mine)]
 
 
 def _task(task: str, mine: list[Statement]) -> list[Row]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from api.bench.random_jobs import Kind, Pauses, random_spec
 from features.frame import CheckpointStamps, Context, JobFrame, StepStamps
 from features.transforms.checkpoints import step_before
 from forecast.predict.types import PhaseName
@@ -27,6 +28,8 @@ COLUMNS: dict[str, int] = {
 }
 FABRIC = "job_fabric_tx_bytes_per_s"
 GENERATOR = "1"
+KIND = Kind((0.15, 0.5), (0.05, 0.2), 1, Pauses(1.0, (6, 40), (0.6, 4.0)), Pauses(0.4, (12, 50), (1.5, 5.0)))
+"""Every job saves."""
 GPUS_PER_NODE = 8
 WINDOW = 600
 WINDOWS = 8
@@ -92,7 +95,7 @@ def simulated(seed: int, number: int) -> Told:
     step_s = float(random.choice([0.5, 1.0, 2.0]))
     period_s = step_s * float(np.exp(random.uniform(np.log(5.0), np.log(25.0))))
     span_s = step_s * WINDOW * WINDOWS
-    spec = _spec(random, period_s)
+    spec = random_spec(random, period_s, KIND)
     by_clock = bool(random.random() < 0.35)
     spans = _spans(spec, random, span_s, by_clock)
     edge_s = np.concatenate([[0.0], np.cumsum([took_s for took_s, _ in spans])])
@@ -106,27 +109,6 @@ def simulated(seed: int, number: int) -> Told:
     metric = (*COLUMNS, FABRIC)
     truth = _truth(edge_s, names, slot_s)
     return Told(step_s, rows, metric, truth, start_s, end_s, edge_s[1:][sends], by_clock)
-
-
-def _spec(random: np.random.Generator, period_s: float) -> JobSpec:
-    network = random.uniform(0.15, 0.5)
-    load = float(random.choice([0.0, random.uniform(0.05, 0.2)]))
-    tests = random.random() < 0.4
-    return JobSpec(
-        name="1",
-        namespace="bench",
-        nodes=("node-0",),
-        load_s=load * period_s,
-        compute_s=(1.0 - load - network) * period_s,
-        communicate_s=network * period_s,
-        rate_bytes_per_s=random.uniform(2e9, 4e10),
-        jitter_ratio=float(random.choice([0.002, 0.01, 0.03])),
-        checkpoint_every=int(random.integers(6, 40)),
-        checkpoint_s=random.uniform(0.6, 4.0) * period_s,
-        evaluate_every=int(random.integers(12, 50)) if tests else 0,
-        evaluate_s=random.uniform(1.5, 5.0) * period_s if tests else 0.0,
-        intensity_ratio=random.uniform(0.35, 1.0),
-    )
 
 
 def _spans(spec: JobSpec, random: np.random.Generator, span_s: float, by_clock: bool) -> list[tuple[float, PhaseName]]:

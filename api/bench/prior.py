@@ -24,6 +24,7 @@ from api.bench.prior_rivals import RIVALS
 from api.bench.result import BenchResult, Row
 from forecast.priors.efficiency import Z80, fit_efficiency, row_blocks
 from forecast.priors.runs import Floats, Rows
+from models.metrics import bootstrap_interval
 from telemetry.errors import ConfigError
 
 Progress = Callable[[str], None]
@@ -124,11 +125,5 @@ def _row(
     task: str, model: str, metric: str, values: Floats, groups: Rows, seed: int, figure: Callable[[Floats], Floats]
 ) -> Row:
     """A figure with its 95 % interval: whole systems are drawn with replacement."""
-    members = [values[groups == group] for group in range(int(groups.max()) + 1)]
-    rng = np.random.default_rng(seed)
-    drawn = [
-        float(figure(np.concatenate([members[i] for i in rng.integers(0, len(members), len(members))])))
-        for _ in range(REPEATS)
-    ]
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return Row(task, model, metric, float(figure(values)), float(low), float(high), len(values))
+    ends = bootstrap_interval(values, lambda drawn: float(figure(drawn)), blocks=groups, draws=REPEATS, seed=seed)
+    return Row(task, model, metric, float(figure(values)), *ends, len(values))

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from api.bench.period import _rows, multiples
-from api.bench.period_jobs import Sampling, line_of, random_spec, seen
+from api.bench.period_jobs import KIND, Sampling, line_of, seen
 from api.bench.period_recorded import recorded
 from api.bench.period_rivals import ESTIMATORS
 from api.bench.period_tracking import follow
 from api.bench.period_windows import aliased, chance, simulated
+from api.bench.random_jobs import random_spec
 
 
 def test_multiples_and_fractions_are_told_from_other_errors():
@@ -21,7 +22,7 @@ def test_multiples_and_fractions_are_told_from_other_errors():
 def test_a_window_is_the_mean_of_what_its_job_did():
     """Read without noise, jitter or loss, the port's row holds all the bytes of the time line."""
     random = np.random.default_rng(5)
-    line = line_of(random_spec(random, 4.0, pauses=False), random, 200.0)
+    line = line_of(random_spec(random, 4.0, KIND, pauses=False), random, 200.0)
     how = Sampling(0.5, 200, 0.5, 0.0, 0.0, 0.0, 1, True)
     context = seen(line, how, 20.0, random)
     port = context.values[context.metric.index("port_tx_bytes_per_s")]
