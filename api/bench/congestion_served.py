@@ -1,7 +1,10 @@
 """The trained answers of ``bench congestion``: features of every origin once, then models per task.
 
-``lightgbm`` sees a port's own past and its switch's; ``moments`` is the plain share of look-alike moments of the port's
-group that were followed by the event, without training; ``served`` is trained on both.
+``lightgbm`` sees a port's own past and its switch's; ``served`` is the plain share of look-alike moments of the port's
+group that were followed by the event, without training; ``blend`` is trained on both and runs nowhere else.
+
+The service foresees links by such moments (``forecast.predict.moments``), but with one comparison in place of the three
+here, and where that did best on the link's own past.
 """
 
 from __future__ import annotations
@@ -89,7 +92,7 @@ def _add(to: Examples, fabric: Fabric, task: Task, view: PortView, usual: Floats
 def trained(fabric: Fabric, task: Task, examples: Examples, seed: int) -> dict[str, Floats]:
     """Model -> (n, t) chance, NaN where not asked.
 
-    ``served`` is the mean of the moments, a cautious model of all features, and, for ports that were seen while it was
+    ``blend`` is the mean of the moments, a cautious model of all features, and, for ports that were seen while it was
     trained, the plain one.
     """
     row, column = np.concatenate(examples.row), np.concatenate(examples.column)
@@ -108,7 +111,7 @@ def trained(fabric: Fabric, task: Task, examples: Examples, seed: int) -> dict[s
     everything = np.hstack([own, np.concatenate(examples.more)])
     whole = _answers(cautious, everything, truth, settled, folds, usual, learning)
     together = (moments, whole) if task.unseen else (moments, whole, plain)
-    answers = {"moments": moments, "lightgbm": plain, "served": np.mean(together, axis=0)}
+    answers = {"served": moments, "lightgbm": plain, "blend": np.mean(together, axis=0)}
     return {name: _grid(task, row, column, chance) for name, chance in answers.items()}
 
 

@@ -1,4 +1,8 @@
-"""Recorded InfiniBand traffic of several jobs laid on one link with random phases: overload within the next 5 s."""
+"""Recorded InfiniBand traffic of several jobs laid on one link with random phases: overload within the next 5 s.
+
+``served`` knows the link alone, by its own look-alike moments; ``combined`` knows each job's traffic and combines their
+continuations, which the service does not.
+"""
 
 from __future__ import annotations
 
@@ -108,14 +112,14 @@ def answers(one: Superposed, seed: int, part: str) -> dict[str, Floats]:
         "climatology": np.repeat(training.mean(axis=1)[:, None], shape[1], axis=1),
         "seasonal_naive": seasonal_states(over, np.repeat(period[:, None], shape[1], axis=1), range(1, within + 1)),
         "persistence": np.stack([over[:, max(0, t - within + 1) : t + 1].max(axis=1) for t in range(shape[1])], 1),
-        "moments": np.full(shape, np.nan),
-        "lightgbm": np.full(shape, np.nan),
         "served": np.full(shape, np.nan),
+        "lightgbm": np.full(shape, np.nan),
+        "combined": np.full(shape, np.nan),
     }
     for origin in np.union1d(one.part("middle"), one.part(part)).tolist():
         until = one.rows[:, : origin + 1]
-        out["served"][:, origin] = combined_chance(until, one.link, one.capacity, within, seed=seed)
-        out["moments"][:, origin] = _moments(one.total[:, : origin + 1], over, within)
+        out["combined"][:, origin] = combined_chance(until, one.link, one.capacity, within, seed=seed)
+        out["served"][:, origin] = _moments(one.total[:, : origin + 1], over, within)
     _lightgbm(one, truth, over, out["lightgbm"], seed, part)
     return out
 

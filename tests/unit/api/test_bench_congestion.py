@@ -7,8 +7,9 @@ import pytest
 
 from api.bench.congestion import run
 from api.bench.congestion_data import Fabric, simulated_fabric
-from api.bench.congestion_rivals import climatology, seasonal_states
+from api.bench.congestion_rivals import climatology, rivals, seasonal_states
 from api.bench.congestion_scores import Scored, best_threshold, figures, leads_s
+from api.bench.congestion_served import collect, trained
 from api.bench.congestion_superposed import superpose
 from api.bench.congestion_tasks import onset, own_period, tasks
 
@@ -113,13 +114,41 @@ def test_links_carry_one_port_of_each_of_three_runs() -> None:
 
 
 def test_simulated_ports_print_every_model() -> None:
-    """Without data: losers too, intervals that hold together, and served beats climatology on mean use."""
+    """Without data: losers too, intervals that hold together, and what is served beats climatology on mean use."""
     result = run(None, quick=True, task="mean-use")
     rows = {(row.model, row.metric): row for row in result.rows if row.task == "mean-use"}
-    models = {"always_yes", "climatology", "seasonal_naive", "persistence", "moments", "lightgbm", "served"}
+    models = {"always_yes", "climatology", "seasonal_naive", "persistence", "served", "lightgbm", "blend"}
     assert {model for model, _ in rows} == models
     for metric in ("AP", "F1", "brier_skill"):
         assert {model for model, found in rows if found == metric} == models
     row = rows["served", "AP"]
     assert row.ci_low <= row.value <= row.ci_high
     assert row.value > rows["climatology", "AP"].value
+
+
+@pytest.mark.parametrize("name", ["lull-5s", "lull-unseen-5s"])
+def test_what_comes_after_an_origin_changes_no_answer_before_it(name: str) -> None:
+    """With everything after a scored bin shuffled, every model says the same up to that bin."""
+    fabric = simulated_fabric(2, 400)
+    fabric = fabric.rows(np.arange(0, len(fabric.names), 4))
+    now = fabric.middle_end + 40
+    order = np.append(np.arange(now + 1), np.random.default_rng(0).permutation(np.arange(now + 1, fabric.n_bins)))
+    # Sums over another memory layout would differ in the last digit.
+    parts = [np.ascontiguousarray(one[:, order]) for one in (fabric.traffic, fabric.use, fabric.peak)]
+    answers = []
+    for one in (fabric, Fabric(fabric.names, *parts, fabric.switch, fabric.step_s)):
+        task = next(task for task in tasks(one) if task.name == name)
+        examples = collect(one, [task], "scored", lambda _: None)[name]
+        answers.append({**rivals(one, task), **trained(one, task, examples, 0)})
+    for model, before in answers[0].items():
+        until, after = before[:, : now + 1], answers[1][model][:, : now + 1]
+        both = np.isfinite(until) & np.isfinite(after)
+        assert both[:, fabric.middle_end :].any()
+        np.testing.assert_array_equal(until[both], after[both], err_msg=model)
+
+
+def test_each_source_that_lacks_is_named(tmp_path) -> None:
+    """A folder without ports does not keep the recorded links from being looked for, and the other way round."""
+    result = run(tmp_path)
+    assert result.rows == ()
+    assert [note.partition(" left out")[0] for note in result.notes] == ["ports", "superposed"]
