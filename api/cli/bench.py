@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from api.bench.result import Row
 
 BENCHMARKS: dict[str, str] = {
     "congestion": "hot samples, lulls and overload of switch ports before they come, beside everything simpler",
@@ -31,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the rows to FILE as JSON (- for standard output)"
     )
-    parser.add_argument("--task", metavar="NAME", help="store: cost (when absent), kill, replay or full")
+    parser.add_argument(
+        "--task",
+        metavar="NAME",
+        help="store: cost (when absent), kill, replay or full; congestion: onset, peak, lull, superposed or mean-use",
+    )
     parser.add_argument("--quick", action="store_true", help="a small part of the data, for a first look")
 
 
@@ -74,12 +84,11 @@ def _progress(note: str) -> None:
     sys.stderr.flush()
 
 
-def _table(rows: list[object]) -> str:
+def _table(rows: Iterable[Row]) -> str:
     lines = [f"{'task':<22} {'model':<22} {'metric':<18} {'value':>12} {'95 % interval':>25} {'n':>8}"]
     for row in rows:
-        low, high = getattr(row, "ci_low", None), getattr(row, "ci_high", None)
-        interval = f"{low:.4g} .. {high:.4g}" if low is not None and high is not None else ""
-        value = getattr(row, "value", None)
-        shown = f"{value:.4g}" if value is not None else "-"
-        lines.append(f"{row.task:<22} {row.model:<22} {row.metric:<18} {shown:>12} {interval:>25} {row.n:>8}")  # type: ignore[attr-defined]
+        low, high = row.ci_low, row.ci_high
+        interval = f"{low:.4g} .. {high:.4g}" if math.isfinite(low) and math.isfinite(high) else ""
+        shown = f"{row.value:.4g}" if math.isfinite(row.value) else "-"
+        lines.append(f"{row.task:<22} {row.model:<22} {row.metric:<18} {shown:>12} {interval:>25} {row.n:>8}")
     return "\n".join(lines)
